@@ -1,0 +1,32 @@
+"""Connections to Postgres, with the limits that keep one stuck client from hurting the rest."""
+
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.orm import Session, sessionmaker
+
+Sessions = sessionmaker[Session]
+
+# Milliseconds.  An idle transaction holds row locks and pins dead tuples, so it is ended well
+# before a lease would be.
+_LIMITS = {
+    "statement_timeout": 60_000,
+    "lock_timeout": 10_000,
+    "idle_in_transaction_session_timeout": 5_000,
+}
+
+
+def connect(url: str, *, pool_size: int = 5) -> Engine:
+    """Return an engine whose pool opens at most 2 * `pool_size` connections, none of them yet."""
+    options = " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())
+    return create_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        pool_pre_ping=True,
+        pool_timeout=10,
+        connect_args={"connect_timeout": 5, "options": options, "application_name": "gristmill"},
+    )
+
+
+def sessions_of(engine: Engine) -> Sessions:
+    """`with sessions.begin() as session:` is one transaction, committed on leaving."""
+    return sessionmaker(engine, expire_on_commit=False)

@@ -1,0 +1,101 @@
+"""Every error that the job domain raises on purpose.
+
+JobsError
+├── RequestRefused            the client's doing; api/errors.py gives each leaf a status
+│   ├── NotAuthenticated
+│   ├── NotFound
+│   ├── InvalidValue
+│   ├── MissingParameter
+│   ├── UnknownParameter
+│   ├── InvalidEncoding
+│   ├── ModelNotFound
+│   ├── TooLarge
+│   ├── NotAllowedNow
+│   ├── IdempotencyConflict
+│   └── QuotaExceeded
+├── BodyRefused               one request's body; its own 400, in the file or in the answer
+├── BatchRefused              a batch's file; ends the batch as failed
+├── LeaseLost                 nobody's fault; the work is dropped
+└── StorageUnavailable        S3 did not answer within its bounds; the work may be tried again
+
+Anything else is a bug and escapes.
+"""
+
+from typing import ClassVar
+
+
+class JobsError(Exception):
+    pass
+
+
+class RequestRefused(JobsError):
+    """`code` is stable and goes to clients and metrics; the text says what to do."""
+
+    code: ClassVar[str]
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.param = param
+
+
+class NotAuthenticated(RequestRefused):
+    code = "invalid_api_key"
+
+
+class NotFound(RequestRefused):
+    code = "not_found"
+
+
+class InvalidValue(RequestRefused):
+    code = "invalid_value"
+
+
+class MissingParameter(RequestRefused):
+    code = "missing_required_parameter"
+
+
+class UnknownParameter(RequestRefused):
+    code = "unknown_parameter"
+
+
+class InvalidEncoding(RequestRefused):
+    code = "invalid_encoding"
+
+
+class ModelNotFound(RequestRefused):
+    code = "model_not_found"
+
+
+class TooLarge(RequestRefused):
+    code = "too_large"
+
+
+class NotAllowedNow(RequestRefused):
+    """The object's state does not admit this any more."""
+
+    code = "not_allowed_now"
+
+
+class IdempotencyConflict(RequestRefused):
+    code = "idempotency_conflict"
+
+
+class QuotaExceeded(RequestRefused):
+    code = "quota_exceeded"
+
+
+class BodyRefused(JobsError):
+    """One request's body is wrong.  Its neighbours run."""
+
+    def __init__(self, message: str, *, param: str | None = None, code: str = "invalid_value"):
+        super().__init__(message)
+        self.param = param
+        self.code = code
+
+
+class LeaseLost(JobsError):
+    """Another owner holds this shard or job now, or its job is stopping.  Write nothing more."""
+
+
+class StorageUnavailable(JobsError):
+    pass
