@@ -1,0 +1,156 @@
+"""What the sweeper gives back when a worker has died, and how it finds a request that kills.
+
+Rescue goes by dead owner, never by how long something took.  A process's death fails every shard
+that it held, so a death says little: from its second on a shard is `solo` and is run by itself.  A
+death there is the shard's own doing.  It is `suspect`, and is halved until one line stands alone;
+after two deaths alone that line is answered with `worker_lost`.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from jobs.models import JobKind
+
+WORKER_LOST = "worker_lost"
+DEATHS_ALONE = 2  # of one line, before it is answered
+
+# The row lock re-checks the newest version of the worker's row, so that a beat that commits
+# meanwhile wins.  NO KEY, because an open claim's foreign key locks that row too; SKIP LOCKED on
+# the shards, so that one stuck flush does not block the sweep; FOR SHARE OF the job, because a
+# cancel that commits in between would leave a queued shard in a stopping job.
+_RESCUE_SHARDS = text("""
+    WITH dead AS MATERIALIZED (
+        SELECT incarnation FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    held AS MATERIALIZED (
+        SELECT s.id, j.state AS job
+          FROM shards s
+          JOIN dead ON s.owner = dead.incarnation
+          JOIN jobs j ON j.id = s.job_id
+         WHERE s.state = 'leased'
+           FOR SHARE OF j SKIP LOCKED
+           FOR UPDATE OF s SKIP LOCKED
+    )
+    UPDATE shards s
+       SET owner = NULL,
+           alone = false,
+           crashes = crashes + 1,
+           solo = solo OR crashes >= 1,
+           deaths_alone = deaths_alone + alone::int,
+           not_before = now() + :backoff,
+           state = CASE WHEN held.job <> 'in_progress' THEN 'cancelled'
+                        WHEN alone THEN 'suspect'
+                        ELSE 'queued' END::shard_state
+      FROM held
+     WHERE s.id = held.id
+    RETURNING s.model
+""")
+
+_RELEASE_JOBS = text("""
+    WITH dead AS MATERIALIZED (
+        SELECT incarnation FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE jobs SET owner = NULL FROM dead WHERE owner = dead.incarnation RETURNING id
+""")
+
+_RELEASE_DELIVERIES = text("""
+    WITH dead AS MATERIALIZED (
+        SELECT incarnation FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
+    )
+    UPDATE deliveries SET owner = NULL FROM dead WHERE owner = dead.incarnation RETURNING id
+""")
+
+_SUSPECTS = text("""
+    SELECT s.id, s.job_id, j.tenant_id, j.kind, s.attempt, s.input_key, s.inline,
+           s.first_line, s.end_line, s.deaths_alone
+      FROM shards s JOIN jobs j ON j.id = s.job_id
+     WHERE s.state = 'suspect'
+     ORDER BY s.id LIMIT 16
+""")
+
+# One of each pair of sweepers wins: the state is re-checked under the row's lock.
+_SPLIT = text("""
+    WITH parent AS (
+        UPDATE shards SET state = 'split' WHERE id = :id AND state = 'suspect' RETURNING *
+    )
+    INSERT INTO shards (job_id, model, interactive, stamp, cost, prefix_key, input_key,
+                        first_line, end_line, solo, crashes)
+    SELECT job_id, model, interactive, stamp, greatest(cost / 2, 1), prefix_key, input_key,
+           half.first_line, half.end_line, true, crashes
+      FROM parent,
+           LATERAL (VALUES (first_line, (first_line + end_line) / 2),
+                           ((first_line + end_line) / 2, end_line)) AS half (first_line, end_line)
+    RETURNING id
+""")
+
+_TRY_AGAIN = text("UPDATE shards SET state = 'queued' WHERE id = :id AND state = 'suspect'")
+
+_CANCEL = text("""
+    UPDATE shards s SET state = 'cancelled' FROM jobs j
+     WHERE s.state = 'suspect' AND j.id = s.job_id AND j.state <> 'in_progress'
+    RETURNING s.id
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A shard whose worker died while the shard ran alone."""
+
+    id: int
+    job_id: UUID
+    tenant_id: UUID
+    kind: JobKind
+    attempt: int
+    input_key: str | None
+    inline: str | None
+    first_line: int
+    end_line: int
+    deaths_alone: int
+
+    @property
+    def is_one_line(self) -> bool:
+        return self.end_line - self.first_line == 1
+
+    @property
+    def is_guilty(self) -> bool:
+        return self.is_one_line and self.deaths_alone >= DEATHS_ALONE
+
+
+def rescue_shards(session: Session, *, backoff: timedelta) -> list[str]:
+    """Put every shard of a dead worker back in line.  Returns the model of each.
+
+    Run it in a transaction of its own: `now()` is the transaction's start.
+    """
+    return list(session.scalars(_RESCUE_SHARDS, {"backoff": backoff}))
+
+
+def release_jobs(session: Session) -> int:
+    """Free the jobs that a dead worker was planning or finalizing; their state stays."""
+    return len(session.execute(_RELEASE_JOBS).all())
+
+
+def release_deliveries(session: Session) -> int:
+    return len(session.execute(_RELEASE_DELIVERIES).all())
+
+
+def cancel_suspects(session: Session) -> int:
+    """Nobody needs to know which line of a stopping job kills."""
+    return len(session.execute(_CANCEL).all())
+
+
+def suspects(session: Session) -> list[Suspect]:
+    rows = session.execute(_SUSPECTS).mappings()
+    return [Suspect(**{**row, "kind": JobKind(row["kind"])}) for row in rows]
+
+
+def split(session: Session, suspect: Suspect) -> None:
+    """Put two solo shards over the suspect's halves in its place."""
+    session.execute(_SPLIT, {"id": suspect.id})
+
+
+def try_again(session: Session, suspect: Suspect) -> None:
+    session.execute(_TRY_AGAIN, {"id": suspect.id})
