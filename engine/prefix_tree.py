@@ -1,0 +1,153 @@
+"""Remembers which blocks hold which prefix, and which of them somebody still needs.
+
+A node is one full block of tokens after one particular prefix; a sequence's `path` is the nodes of
+its full blocks, in order.  Paths share nodes exactly as long as their tokens, model and salt agree.
+Every sequence the engine holds is a user of its nodes, waiting ones included, so the number of
+users says how often a block will still be read.
+
+Integers and bytes only.  This file must never know tensors, sequences, time, or the order in which
+requests run.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.block_keys import child_key, pack, root_key
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One block's worth of tokens in its place.
+
+    block: where its K and V are, or None while they are not computed
+    owner: the id of the sequence that is computing them, so that nobody else does
+    users: sequences, waiting and running, whose tokens pass through here
+    """
+
+    key: bytes
+    content: bytes
+    block: int | None = None
+    owner: int | None = None
+    users: int = 0
+
+
+class PrefixTree:
+    def __init__(self, *, block_size: int, model: bytes) -> None:
+        self._block_size = block_size
+        self._model = model
+        self._nodes: dict[bytes, Node] = {}
+        self._node_of_block: dict[int, Node] = {}
+        # Idle blocks, next to go first.  Parents always stand behind their children, because a
+        # path is only ever touched from its end to its start.
+        self._spare: OrderedDict[int, Node] = OrderedDict()  # nobody needs them
+        self._wanted: OrderedDict[int, Node] = OrderedDict()  # somebody who waits will
+        self.num_live = 0  # nodes with users: the full blocks that all sequences need together
+
+    @property
+    def num_idle(self) -> int:
+        return len(self._spare) + len(self._wanted)
+
+    @property
+    def idle_blocks(self) -> set[int]:
+        return {*self._spare, *self._wanted}
+
+    def enter(self, tokens: Sequence[int], *, salt: str) -> list[Node]:
+        """Return the path of `tokens`, its last partial block left out; each node gains a user."""
+        path: list[Node] = []
+        self.extend(path, tokens, salt=salt)
+        return path
+
+    def extend(self, path: list[Node], tokens: Sequence[int], *, salt: str) -> None:
+        """Add to `path` the nodes of those full blocks of `tokens` that it does not cover yet."""
+        size = self._block_size
+        key = path[-1].key if path else root_key(model=self._model, salt=salt)
+        first = len(path)
+        for start in range(first * size, len(tokens) - size + 1, size):
+            content = pack(tokens[start : start + size])
+            key = child_key(key, content)
+            path.append(self._node(key, content))
+        self._add_users(path, first)
+
+    def leave(self, path: Sequence[Node]) -> None:
+        """Undo `enter` and `extend`: one user less for each node."""
+        for node in reversed(path):
+            node.users -= 1
+            if node.users == 0:
+                self.num_live -= 1
+                self._settle_unused(node)
+
+    def num_resident(self, path: Sequence[Node]) -> int:
+        """How many blocks from the start of the path are computed, without a gap."""
+        for index, node in enumerate(path):
+            if node.block is None:
+                return index
+        return len(path)
+
+    def fill(self, node: Node, block: int) -> None:
+        """`block` now holds the node's K and V.  A node that has a block already keeps it."""
+        node.owner = None
+        if node.block is None:
+            node.block = block
+            self._node_of_block[block] = node
+
+    def revive(self, nodes: Iterable[Node]) -> list[int]:
+        """Return the nodes' blocks for use: from now on they are not idle."""
+        blocks = []
+        for node in nodes:
+            assert node.block is not None, "only resident nodes can be used"
+            self._spare.pop(node.block, None)
+            self._wanted.pop(node.block, None)
+            blocks.append(node.block)
+        return blocks
+
+    def retire(self, block: int) -> bool:
+        """Keep a block that nobody holds any more.  False if it belongs to no node."""
+        node = self._node_of_block.get(block)
+        if node is None:
+            return False
+        queue = self._wanted if node.users else self._spare
+        queue[block] = node
+        return True
+
+    def evict(self) -> int:
+        """Forget the idle block that is least worth keeping and return it."""
+        queue = self._spare or self._wanted
+        block, node = queue.popitem(last=False)
+        node.block = None
+        del self._node_of_block[block]
+        if node.users == 0:
+            self._forget(node)
+        return block
+
+    def _node(self, key: bytes, content: bytes) -> Node:
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = Node(key, content)
+        elif node.content != content:
+            # Two contents with one hash: the newcomer gets a node that nobody else can find.
+            return Node(key, content)
+        return node
+
+    def _add_users(self, path: Sequence[Node], first: int) -> None:
+        for node in path[first:]:
+            self.num_live += node.users == 0
+            node.users += 1
+        for node in reversed(path[first:]):
+            if node.block is not None and self._is_idle(node.block):
+                self._spare.pop(node.block, None)
+                self._wanted[node.block] = node
+                self._wanted.move_to_end(node.block)
+
+    def _settle_unused(self, node: Node) -> None:
+        if node.block is None:
+            self._forget(node)
+        elif self._wanted.pop(node.block, None) is not None:
+            self._spare[node.block] = node
+
+    def _is_idle(self, block: int) -> bool:
+        return block in self._spare or block in self._wanted
+
+    def _forget(self, node: Node) -> None:
+        if self._nodes.get(node.key) is node:
+            del self._nodes[node.key]

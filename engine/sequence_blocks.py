@@ -1,0 +1,132 @@
+"""The blocks of sequences: takes them from the pool, finds them in the tree, gives them back.
+
+Everything that must happen to the pool and the tree together happens here, so that the scheduler
+can speak of sequences and nobody else has to keep the two in step.
+"""
+
+from engine.block_pool import BlockPool
+from engine.prefix_tree import Node, PrefixTree
+from engine.sequence import Sequence
+
+
+class SequenceBlocks:
+    def __init__(self, pool: BlockPool, tree: PrefixTree) -> None:
+        self._pool = pool
+        self._tree = tree
+        self._private = 0  # the sum of `private_blocks` over all sequences that have entered
+
+    @property
+    def num_blocks(self) -> int:
+        return self._pool.num_blocks
+
+    @property
+    def block_size(self) -> int:
+        return self._pool.block_size
+
+    @property
+    def num_held(self) -> int:
+        return self._pool.num_held
+
+    @property
+    def num_available(self) -> int:
+        """Blocks that can be had at once; the idle ones are evicted for it."""
+        return self._pool.num_free + self._tree.num_idle
+
+    @property
+    def num_promised(self) -> int:
+        """Blocks that all sequences together will need, waiting ones included, sharing counted."""
+        return self._tree.num_live + self._private
+
+    def fits_alone(self, num_tokens: int) -> bool:
+        return self._pool.blocks_for(num_tokens) <= self._pool.num_blocks
+
+    def enter(self, seq: Sequence, *, expected_tokens: int) -> None:
+        """Place a new sequence in the tree and promise it the blocks that it will need."""
+        seq.path = self._tree.enter(seq.token_ids, salt=seq.salt)
+        self._promise(seq, self._pool.blocks_for(expected_tokens) - len(seq.path))
+
+    def leave(self, seq: Sequence) -> None:
+        """Take a sequence that holds no blocks out of the tree."""
+        self._tree.leave(seq.path)
+        seq.path = []
+        self._promise(seq, 0)
+
+    def computed_elsewhere(self, seq: Sequence) -> Node | None:
+        """The last node that another sequence is computing right now and this one would need next.
+
+        Computing it twice would be waste: wait for it.
+        """
+        found = None
+        for node in seq.path[self._tree.num_resident(seq.path) :]:
+            if node.owner is None:
+                break
+            found = node
+        return found
+
+    def missing(self, seq: Sequence, num_tokens: int) -> int:
+        """Blocks to take from the available ones before `num_tokens` tokens of it are held."""
+        if seq.block_table:
+            return max(0, self._pool.blocks_for(num_tokens) - len(seq.block_table))
+        resident = seq.path[: self._tree.num_resident(seq.path)]
+        held = sum(self._pool.is_held(node.block) for node in resident if node.block is not None)
+        return max(0, self._pool.blocks_for(num_tokens) - held)
+
+    def reuse(self, seq: Sequence) -> None:
+        """Give a starting sequence the blocks of its resident prefix, and the rest to compute."""
+        resident = self._tree.num_resident(seq.path)
+        seq.block_table = self._tree.revive(seq.path[:resident])
+        for block in seq.block_table:
+            self._pool.retain(block)
+        seq.num_reused_tokens = resident * self._pool.block_size
+        # The last token is computed even if its K and V are there: its logits are what we want.
+        seq.num_computed_tokens = min(seq.num_reused_tokens, len(seq.token_ids) - 1)
+        for node in seq.path[resident:]:
+            if node.block is None and node.owner is None:
+                node.owner = seq.seq_id
+
+    def grow(self, seq: Sequence, num_tokens: int) -> None:
+        """Extend the block table to hold `num_tokens` tokens.  So many must be available."""
+        wanted = self._pool.blocks_for(num_tokens) - len(seq.block_table)
+        while self._pool.num_free < wanted:
+            self._pool.free(self._tree.evict())
+        if wanted > 0:
+            seq.block_table += self._pool.take(wanted)
+
+    def advance(self, seq: Sequence, num_tokens: int) -> list[Node]:
+        """`num_tokens` more are computed.  Returns the nodes that others can read from now on."""
+        size = self._pool.block_size
+        first = seq.num_computed_tokens // size
+        seq.num_computed_tokens += num_tokens
+        last = seq.num_computed_tokens // size
+        if last > len(seq.path):
+            self._extend_path(seq)
+        filled = seq.path[first:last]
+        for index, node in enumerate(filled, start=first):
+            self._tree.fill(node, seq.block_table[index])
+        return filled
+
+    def release(self, seq: Sequence) -> list[Node]:
+        """Give back all blocks.  Returns the nodes that it was to compute and now will not."""
+        for block in reversed(seq.block_table):
+            if self._pool.release(block) and not self._tree.retire(block):
+                self._pool.free(block)
+        seq.block_table = []
+        seq.num_computed_tokens = seq.num_reused_tokens = 0
+        abandoned = [node for node in seq.path if node.owner == seq.seq_id]
+        for node in abandoned:
+            node.owner = None
+        return abandoned
+
+    def check_integrity(self) -> None:
+        self._pool.check_integrity(self._tree.idle_blocks)
+
+    def _extend_path(self, seq: Sequence) -> None:
+        covered = len(seq.path)
+        computed = seq.token_ids[: seq.num_computed_tokens]
+        self._tree.extend(seq.path, computed, salt=seq.salt)
+        self._promise(seq, seq.private_blocks - (len(seq.path) - covered))
+
+    def _promise(self, seq: Sequence, num_blocks: int) -> None:
+        num_blocks = max(0, num_blocks)
+        self._private += num_blocks - seq.private_blocks
+        seq.private_blocks = num_blocks

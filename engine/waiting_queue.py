@@ -1,0 +1,60 @@
+"""The sequences that are not running, in the order in which they will.
+
+Adding, taking and dropping one costs O(log n) or less with any number waiting: a dropped sequence
+stays in the heap until it comes up.  A parked sequence is out of the heap until the node it waits
+for is settled, so nobody looks at it in vain at every step.
+"""
+
+from heapq import heappop, heappush
+
+from engine.prefix_tree import Node
+from engine.sequence import Sequence, State
+
+
+class WaitingQueue:
+    def __init__(self) -> None:
+        self._heap: list[tuple[tuple[int, int], Sequence]] = []
+        self._parked: dict[Node, list[Sequence]] = {}
+        self._num_waiting = 0
+
+    def __len__(self) -> int:
+        return self._num_waiting
+
+    def push(self, seq: Sequence) -> None:
+        self._num_waiting += 1
+        self._enqueue(seq)
+
+    def first(self) -> Sequence | None:
+        """The sequence that is to run next, left where it is."""
+        while self._heap and self._heap[0][1].state is not State.WAITING:
+            heappop(self._heap)
+        return self._heap[0][1] if self._heap else None
+
+    def pop(self) -> Sequence:
+        """Take the sequence that `first` returned."""
+        self._num_waiting -= 1
+        return heappop(self._heap)[1]
+
+    def park_first(self, node: Node) -> None:
+        """Set the first sequence aside until `wake` is called with the node."""
+        seq = heappop(self._heap)[1]
+        seq.state = State.PARKED
+        self._parked.setdefault(node, []).append(seq)
+
+    def wake(self, nodes: list[Node]) -> None:
+        """The nodes are computed, or nobody computes them any more: their waiters stand in line."""
+        if not self._parked:
+            return
+        for node in nodes:
+            for seq in self._parked.pop(node, ()):
+                if seq.state is State.PARKED:
+                    self._enqueue(seq)
+
+    def drop(self, seq: Sequence) -> None:
+        """Forget a waiting or parked sequence."""
+        seq.state = State.ENDED
+        self._num_waiting -= 1
+
+    def _enqueue(self, seq: Sequence) -> None:
+        seq.state = State.WAITING
+        heappush(self._heap, (seq.order, seq))
