@@ -1,0 +1,44 @@
+"""What a program of the stack is: how to start it, how to know it is ready, how to end it.
+
+The supervisor treats a database and a worker alike; all that differs between them is in here.
+"""
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+class NotReady(Exception):
+    """The program does not answer yet; the message says how it failed to."""
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """One program of the stack, described before it runs and again after it died.
+
+    prepare:       runs before each start; clears what a killed predecessor left.
+    tidy:          runs after it has been stopped for good.
+    probe:         one attempt at a real handshake.  Raises NotReady until it succeeds.
+    stop_signal:   asks for a clean end; whoever has not ended after `stop_seconds` is killed.
+    orphan_signal: what the kernel sends it when its supervisor dies, however that died.
+    user:          the uid to run as; None is our own.
+    """
+
+    role: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    cwd: Path
+    log: Path
+    prepare: Callable[[], None] = _nothing
+    probe: Callable[[], None] = _nothing
+    tidy: Callable[[], None] = _nothing
+    ready_seconds: float = 30.0
+    stop_signal: signal.Signals = signal.SIGTERM
+    stop_seconds: float = 10.0
+    orphan_signal: signal.Signals = signal.SIGKILL
+    user: int | None = None
