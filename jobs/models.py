@@ -243,6 +243,7 @@ class Job(Base):
         Index(None, "tenant_id", "kind", "created_at", "id"),
         Index(
             "jobs_open",
+            "kind",
             "state",
             "created_at",
             postgresql_where=text("state NOT IN ('completed', 'failed', 'cancelled', 'expired')"),

@@ -4,23 +4,23 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, NullPool, create_engine
 
 
 def upgrade(url: str, revision: str = "head") -> None:
     """Apply every migration up to `revision` that the database lacks."""
-    with create_engine(url).connect() as connection:
+    with create_engine(url, poolclass=NullPool).connect() as connection:
         command.upgrade(_config(connection), revision)
 
 
 def downgrade(url: str, revision: str = "-1") -> None:
-    with create_engine(url).connect() as connection:
+    with create_engine(url, poolclass=NullPool).connect() as connection:
         command.downgrade(_config(connection), revision)
 
 
 def check(url: str) -> None:
     """Raise alembic.util.CommandError if the migrated database and the models disagree."""
-    with create_engine(url).connect() as connection:
+    with create_engine(url, poolclass=NullPool).connect() as connection:
         command.check(_config(connection))
 
 

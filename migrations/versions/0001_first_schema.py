@@ -270,7 +270,7 @@ def upgrade() -> None:
     op.create_index(
         "jobs_open",
         "jobs",
-        ["state", "created_at"],
+        ["kind", "state", "created_at"],
         unique=False,
         postgresql_where=sa.text("state NOT IN ('completed', 'failed', 'cancelled', 'expired')"),
     )

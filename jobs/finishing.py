@@ -1,0 +1,292 @@
+"""How a job ends: stopped early or run out, finalized by one winner, terminal once.
+
+A cancel or an expiry only says how the job is to end: queued shards become cancelled, workers hand
+back the leased ones, and finalizing begins when none is open.  Locks go in the order jobs, shards.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import orjson
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from jobs import ids
+from jobs.errors import LeaseLost, NotAllowedNow, NotFound
+from jobs.models import JobKind, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizeLease:
+    """The right to write a job's files and end it.  `planned`: it reached in_progress."""
+
+    job_id: UUID
+    attempt: int
+    owner: UUID
+    tenant_id: UUID
+    kind: JobKind
+    ends_as: JobState
+    total: int
+    planned: bool
+    output_expires_after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileDraft:
+    """A file that lies in S3 and is not yet a row."""
+
+    id: UUID
+    filename: str
+    storage_key: str
+    bytes: int
+    sha256: str
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A job's result rows, counted from its segments and from the rows themselves."""
+
+    completed: int
+    failed: int
+    row_completed: int
+    row_failed: int
+
+    @property
+    def agrees(self) -> bool:
+        return (self.completed, self.failed) == (self.row_completed, self.row_failed)
+
+
+_LOCK = text("""
+    SELECT state, kind FROM jobs
+     WHERE id = :job_id AND tenant_id = :tenant_id AND kind = :kind FOR UPDATE
+""")
+
+_STOP = text("""
+    UPDATE jobs
+       SET state = 'stopping', ends_as = :ends_as, owner = NULL,
+           cancelling_at = CASE WHEN :ends_as = 'cancelled' THEN now() END
+     WHERE id = :job_id
+""")
+
+_CANCEL_QUEUED = text("""
+    UPDATE shards SET state = 'cancelled' WHERE job_id = :job_id AND state = 'queued'
+""")
+
+_EXPIRED = text("""
+    SELECT id FROM jobs
+     WHERE state IN ('queued', 'validating', 'in_progress') AND expires_at <= now()
+     ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED
+""")
+
+_HOLD_RUNNING = text("SELECT 1 FROM jobs WHERE id = :job_id AND state = 'in_progress' FOR UPDATE")
+
+# One winner: the row's lock is skipped by the others, and the state is re-checked under it.
+# A single request's job is finished by its worker, so only a stopping one is begun here.
+_BEGIN = text("""
+    WITH ripe AS MATERIALIZED (
+        SELECT j.id FROM jobs j
+         WHERE j.owner IS NULL
+           AND (j.kind = 'batch' AND j.state IN ('in_progress', 'stopping', 'finalizing')
+                OR j.kind = 'request' AND j.state IN ('stopping', 'finalizing'))
+           AND NOT EXISTS (SELECT 1 FROM shards s
+                            WHERE s.job_id = j.id AND s.state IN ('queued', 'leased', 'suspect'))
+           AND EXISTS (SELECT 1 FROM workers w
+                        WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
+         ORDER BY j.created_at LIMIT 1
+           FOR UPDATE SKIP LOCKED
+    )
+    UPDATE jobs j
+       SET state = 'finalizing', owner = :me, attempt = attempt + 1,
+           finalizing_at = coalesce(finalizing_at, now())
+      FROM ripe
+     WHERE j.id = ripe.id
+    RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.kind,
+              coalesce(j.ends_as, 'completed') AS ends_as, j.total,
+              j.in_progress_at IS NOT NULL AS planned, j.output_expires_after
+""")
+
+_TALLY = text("""
+    SELECT coalesce(sum(ok), 0) AS completed, coalesce(sum(failed), 0) AS failed,
+           (SELECT count(*) FROM results WHERE job_id = :job_id AND ok) AS row_completed,
+           (SELECT count(*) FROM results WHERE job_id = :job_id AND NOT ok) AS row_failed
+      FROM segments WHERE job_id = :job_id
+""")
+
+_ADD_FILE = text("""
+    INSERT INTO files (id, tenant_id, filename, purpose, bytes, sha256, lines, storage_key,
+                       expires_at)
+    VALUES (:id, :tenant_id, :filename, 'batch_output', :bytes, :sha256, :lines, :storage_key,
+            now() + make_interval(secs => CAST(:expires_after AS integer)))
+""")
+
+_HOLD_FINALIZING = text("""
+    SELECT 1 FROM jobs
+     WHERE id = :job_id AND state = 'finalizing' AND owner = :owner AND attempt = :attempt
+       FOR UPDATE
+""")
+
+_END = text("""
+    UPDATE jobs
+       SET state = :state, owner = NULL, finished_at = now(),
+           completed = sums.completed, failed = sums.failed, input_tokens = sums.input_tokens,
+           cached_tokens = sums.cached_tokens, output_tokens = sums.output_tokens,
+           output_file_id = :output_file_id, error_file_id = :error_file_id,
+           errors = coalesce(CAST(:errors AS jsonb), errors)
+      FROM (SELECT coalesce(sum(ok), 0) AS completed,
+                   coalesce(sum(failed), 0) AS failed,
+                   coalesce(sum(input_tokens), 0) AS input_tokens,
+                   coalesce(sum(cached_tokens), 0) AS cached_tokens,
+                   coalesce(sum(output_tokens), 0) AS output_tokens
+              FROM segments WHERE job_id = :job_id) sums
+     WHERE id = :job_id AND finished_at IS NULL
+    RETURNING kind, webhook_url, extract(epoch FROM finished_at)::bigint AS finished_at
+""")
+
+_ADD_EVENT = text("""
+    INSERT INTO events (id, job_id, type, payload)
+    VALUES (:id, :job_id, :type, :payload)
+""")
+
+_ADD_DELIVERY = text("INSERT INTO deliveries (event_id, url) VALUES (:event_id, :url)")
+
+_NEW_ID = text("SELECT gen_random_uuid()")
+
+_REQUEST_OK = text("SELECT ok FROM results WHERE job_id = :job_id AND index = 0")
+
+
+def cancel(session: Session, *, tenant_id: UUID, job_id: UUID, kind: JobKind) -> None:
+    """Stop a job; what has finished is delivered.  A second cancel changes nothing.
+
+    Raises NotFound, or NotAllowedNow when it is finalizing or has ended.
+    """
+    values = {"job_id": job_id, "tenant_id": tenant_id, "kind": kind}
+    job = session.execute(_LOCK, values).one_or_none()
+    if job is None:
+        raise NotFound(f"No {kind} '{ids.public(ids.JOB_PREFIX[kind], job_id)}'.")
+    match JobState(job.state):
+        case JobState.STOPPING:
+            return
+        case JobState.QUEUED | JobState.VALIDATING | JobState.IN_PROGRESS:
+            _stop(session, job_id, JobState.CANCELLED)
+        case state:
+            raise NotAllowedNow(f"This {kind} is {state} and can no longer be cancelled.")
+
+
+def expire_due(session: Session) -> list[UUID]:
+    """Stop the jobs whose window has passed, at most 100 of them."""
+    due = list(session.scalars(_EXPIRED))
+    for job_id in due:
+        _stop(session, job_id, JobState.EXPIRED)
+    return due
+
+
+def _stop(session: Session, job_id: UUID, ends_as: JobState) -> None:
+    session.execute(_STOP, {"job_id": job_id, "ends_as": ends_as})
+    session.execute(_CANCEL_QUEUED, {"job_id": job_id})
+
+
+def hold_running(session: Session, job_id: UUID) -> None:
+    """Lock the job to the end of the transaction.  Raises LeaseLost unless it is in progress."""
+    if session.execute(_HOLD_RUNNING, {"job_id": job_id}).first() is None:
+        raise LeaseLost(f"job {job_id} is not in progress")
+
+
+def begin(session: Session, me: UUID) -> FinalizeLease | None:
+    """Lease a job whose shards have all settled, or that a dead finalizer left.  One winner."""
+    row = session.execute(_BEGIN, {"me": me}).mappings().one_or_none()
+    if row is None:
+        return None
+    kinds = {"kind": JobKind(row["kind"]), "ends_as": JobState(row["ends_as"])}
+    return FinalizeLease(**{**row, **kinds})
+
+
+def tally(session: Session, job_id: UUID) -> Tally:
+    """The two counts that must agree before the job may end (law 2)."""
+    return Tally(**session.execute(_TALLY, {"job_id": job_id}).mappings().one())
+
+
+def finish(
+    session: Session,
+    lease: FinalizeLease,
+    *,
+    output: FileDraft | None,
+    errors: FileDraft | None,
+) -> None:
+    """End a finalized job: its files, frozen totals, event and delivery.  Raises LeaseLost."""
+    fence = {"job_id": lease.job_id, "owner": lease.owner, "attempt": lease.attempt}
+    if session.execute(_HOLD_FINALIZING, fence).first() is None:
+        raise LeaseLost(f"job {lease.job_id}, attempt {lease.attempt}: the lease passed on")
+    for draft in (output, errors):
+        if draft is not None:
+            _add_file(session, lease, draft)
+    _end(session, lease.job_id, lease.ends_as, output=output, errors=errors)
+
+
+def finish_request(session: Session, job_id: UUID) -> None:
+    """End a single request's job by its result row; the caller holds the job's row."""
+    ok = session.scalar(_REQUEST_OK, {"job_id": job_id})
+    _end(session, job_id, JobState.COMPLETED if ok else JobState.FAILED)
+
+
+def fail_validation(session: Session, job_id: UUID, found: list[dict[str, object]]) -> None:
+    """End a batch whose file cannot run; the caller holds its planning lease."""
+    _end(session, job_id, JobState.FAILED, found=found)
+
+
+def _add_file(session: Session, lease: FinalizeLease, draft: FileDraft) -> None:
+    session.execute(
+        _ADD_FILE,
+        {
+            "id": draft.id,
+            "tenant_id": lease.tenant_id,
+            "filename": draft.filename,
+            "bytes": draft.bytes,
+            "sha256": draft.sha256,
+            "lines": draft.lines,
+            "storage_key": draft.storage_key,
+            "expires_after": lease.output_expires_after,
+        },
+    )
+
+
+def _end(
+    session: Session,
+    job_id: UUID,
+    state: JobState,
+    *,
+    output: FileDraft | None = None,
+    errors: FileDraft | None = None,
+    found: list[dict[str, object]] | None = None,
+) -> None:
+    ended = session.execute(
+        _END,
+        {
+            "job_id": job_id,
+            "state": state,
+            "output_file_id": output and output.id,
+            "error_file_id": errors and errors.id,
+            "errors": found and orjson.dumps(found).decode(),
+        },
+    ).one()
+    event_id = session.scalars(_NEW_ID).one()
+    kind = JobKind(ended.kind)
+    event_type = f"{'job' if kind is JobKind.REQUEST else 'batch'}.{state}"
+    payload = {
+        "id": ids.public(ids.EVENT, event_id),
+        "object": "event",
+        "type": event_type,
+        "created_at": ended.finished_at,
+        "data": {"id": ids.public(ids.JOB_PREFIX[kind], job_id)},
+    }
+    session.execute(
+        _ADD_EVENT,
+        {
+            "id": event_id,
+            "job_id": job_id,
+            "type": event_type,
+            "payload": orjson.dumps(payload).decode(),
+        },
+    )
+    if ended.webhook_url is not None:
+        session.execute(_ADD_DELIVERY, {"event_id": event_id, "url": ended.webhook_url})

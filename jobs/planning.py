@@ -1,0 +1,205 @@
+"""Turns a batch's file into request rows and shards, under a lease on the job.
+
+Every window's transaction and the cut itself are fenced by the job's attempt, and object keys
+carry it; a new plan first deletes the rows of an earlier one that died.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from jobs import fairness, finishing
+from jobs.errors import LeaseLost
+from jobs.models import OnInvalidLine
+from jobs.results import SegmentDraft, put
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLease:
+    """The right to plan one batch, and what its planner must know."""
+
+    job_id: UUID
+    attempt: int
+    owner: UUID
+    tenant_id: UUID
+    endpoint: str
+    on_invalid_line: OnInvalidLine
+    storage_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    index: int
+    line: int
+    custom_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardDraft:
+    """A shard whose input object is in S3.  `cost` in tokens, see jobs/fairness.py."""
+
+    input_key: str
+    lines: int
+    cost: int
+    prefix_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A request whose custom_id an earlier line has."""
+
+    index: int
+    line: int
+    custom_id: str
+    first_line: int
+
+
+_CLAIM = text("""
+    WITH next AS MATERIALIZED (
+        SELECT id FROM jobs
+         WHERE kind = 'batch' AND state IN ('queued', 'validating') AND owner IS NULL
+           AND EXISTS (SELECT 1 FROM workers w
+                        WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
+         ORDER BY created_at, id LIMIT 1
+           FOR UPDATE SKIP LOCKED
+    )
+    UPDATE jobs j
+       SET state = 'validating', owner = :me, attempt = attempt + 1
+      FROM next, files f
+     WHERE j.id = next.id AND f.id = j.input_file_id
+    RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.endpoint, j.on_invalid_line,
+              f.storage_key
+""")
+
+_HOLD = text("""
+    SELECT 1 FROM jobs
+     WHERE id = :job_id AND state = 'validating' AND owner = :owner AND attempt = :attempt
+       FOR UPDATE
+""")
+
+_CLEAR = text("DELETE FROM requests WHERE job_id = :job_id")
+
+_COPY = "COPY requests (job_id, index, line, custom_id) FROM STDIN"
+
+_DUPLICATES = text("""
+    SELECT index, line, custom_id, first_line
+      FROM (SELECT index, line, custom_id,
+                   first_value(line) OVER same AS first_line,
+                   row_number() OVER same AS place
+              FROM requests
+             WHERE job_id = :job_id AND custom_id IS NOT NULL
+            WINDOW same AS (PARTITION BY custom_id ORDER BY index)) ids
+     WHERE place > 1
+     ORDER BY index
+""").execution_options(yield_per=1000)
+
+_ADD_SHARD = text("""
+    INSERT INTO shards (job_id, model, stamp, cost, prefix_key, input_key, end_line)
+    VALUES (:job_id, :model, :stamp, :cost, :prefix_key, :input_key, :lines)
+""")
+
+_START = text("""
+    UPDATE jobs
+       SET state = 'in_progress', owner = NULL, in_progress_at = now(), model = :model,
+           total = :total, errors = CAST(:errors AS jsonb)
+     WHERE id = :job_id
+""")
+
+_MODEL_EXISTS = text("SELECT EXISTS (SELECT 1 FROM models WHERE name = :name)")
+
+_ANALYZE = text("ANALYZE shards")
+
+
+def claim(session: Session, me: UUID) -> PlanLease | None:
+    """Lease the oldest batch that nobody plans."""
+    row = session.execute(_CLAIM, {"me": me}).mappings().one_or_none()
+    if row is None:
+        return None
+    return PlanLease(**{**row, "on_invalid_line": OnInvalidLine(row["on_invalid_line"])})
+
+
+def start_over(session: Session, lease: PlanLease) -> None:
+    """Delete what an earlier plan of this job loaded.  Raises LeaseLost."""
+    _hold(session, lease)
+    session.execute(_CLEAR, {"job_id": lease.job_id})
+
+
+def model_exists(session: Session, name: str) -> bool:
+    return bool(session.scalar(_MODEL_EXISTS, {"name": name}))
+
+
+def load(session: Session, lease: PlanLease, rows: Iterable[RequestRow]) -> None:
+    """COPY a window's request rows.  Raises LeaseLost."""
+    _hold(session, lease)
+    driver = session.connection().connection.driver_connection
+    assert isinstance(driver, psycopg.Connection)  # the one driver that jobs/database.py opens
+    with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
+        for row in rows:
+            copy.write_row((lease.job_id, row.index, row.line, row.custom_id))
+
+
+def duplicates(session: Session, job_id: UUID) -> Iterator[Duplicate]:
+    """Every request whose custom_id stands on an earlier line too, in line order."""
+    for row in session.execute(_DUPLICATES, {"job_id": job_id}):
+        yield Duplicate(row.index, row.line, row.custom_id, row.first_line)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What planning found.  `invalid`: the segment of skipped lines; `errors`: JSON or None."""
+
+    model: str
+    total: int
+    shards: list[ShardDraft]
+    invalid: SegmentDraft | None
+    errors: str | None
+
+
+def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
+    """Insert the stamped shards and start the job.  Raises LeaseLost."""
+    _hold(session, lease)
+    cost = sum(shard.cost for shard in plan.shards)
+    start = fairness.reserve(session, model=plan.model, tenant_id=lease.tenant_id, cost=cost)
+    if plan.invalid is not None:
+        put(session, lease.job_id, plan.invalid, shard_id=None, attempt=lease.attempt)
+    session.execute(_ADD_SHARD, list(_shard_values(lease, plan, start)))
+    values = {"job_id": lease.job_id, "model": plan.model, "total": plan.total}
+    session.execute(_START, values | {"errors": plan.errors})
+
+
+def _shard_values(
+    lease: PlanLease, plan: Plan, start: fairness.Start
+) -> Iterator[dict[str, object]]:
+    before = 0
+    for shard in plan.shards:
+        yield {
+            "job_id": lease.job_id,
+            "model": plan.model,
+            "stamp": start.after(before),
+            "cost": shard.cost,
+            "prefix_key": shard.prefix_key,
+            "input_key": shard.input_key,
+            "lines": shard.lines,
+        }
+        before += shard.cost
+
+
+def fail(session: Session, lease: PlanLease, found: list[dict[str, object]]) -> None:
+    """End a batch whose file cannot run.  Raises LeaseLost."""
+    _hold(session, lease)
+    finishing.fail_validation(session, lease.job_id, found)
+
+
+def analyze(session: Session) -> None:
+    """Tell the planner of queries about the shards just cut: a claim must walk their index."""
+    session.execute(_ANALYZE)
+
+
+def _hold(session: Session, lease: PlanLease) -> None:
+    fence = {"job_id": lease.job_id, "owner": lease.owner, "attempt": lease.attempt}
+    if session.execute(_HOLD, fence).first() is None:
+        raise LeaseLost(f"job {lease.job_id}, attempt {lease.attempt}: the lease passed on")

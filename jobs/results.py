@@ -1,0 +1,120 @@
+"""Makes finished rows durable: the flush that counts what landed.
+
+The segment's object is in S3 before, under a key that names shard and attempt.  The primary key of
+`results` is the second guard behind the lease: a row that has a result never takes another.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY, BIGINT, BOOLEAN, INTEGER
+from sqlalchemy.orm import Session
+
+from jobs import finishing, leases
+from jobs.leases import ShardLease
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Where one line lies in its segment, in bytes.  `ok`: it belongs in the output file."""
+
+    index: int
+    ok: bool
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentDraft:
+    """A segment whose object is in S3 and whose rows are not yet counted."""
+
+    storage_key: str
+    bytes: int
+    sha256: str
+    rows: list[Row]
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+_NEXT_ID = text("SELECT nextval(pg_get_serial_sequence('segments', 'id'))")
+
+# The counts are of what landed.  If this COMMIT's answer is lost and it runs again, nothing lands
+# and no second segment is made.
+_PUT = text("""
+    WITH put AS (
+        INSERT INTO results (job_id, index, segment_id, ok, start, length)
+        SELECT :job_id, r.index, :segment_id, r.ok, r.start, r.length
+          FROM unnest(:indexes, :oks, :starts, :lengths) AS r (index, ok, start, length)
+            ON CONFLICT DO NOTHING
+        RETURNING index, ok
+    )
+    INSERT INTO segments (id, job_id, shard_id, attempt, storage_key, bytes, sha256,
+                          input_tokens, cached_tokens, output_tokens, ok, failed, last_index)
+    SELECT :segment_id, :job_id, :shard_id, :attempt, :storage_key, :bytes, :sha256,
+           :input_tokens, :cached_tokens, :output_tokens,
+           count(*) FILTER (WHERE ok), count(*) FILTER (WHERE NOT ok), max(index)
+      FROM put
+    HAVING count(*) > 0
+    RETURNING id
+""").bindparams(
+    bindparam("indexes", type_=ARRAY(INTEGER)),
+    bindparam("oks", type_=ARRAY(BOOLEAN)),
+    bindparam("starts", type_=ARRAY(BIGINT)),
+    bindparam("lengths", type_=ARRAY(INTEGER)),
+)
+
+_DONE = text("SELECT index FROM results WHERE job_id = :job_id AND index = ANY(:indexes)")
+
+
+def finished(session: Session, job_id: UUID, indexes: list[int]) -> set[int]:
+    """Which of these requests have a result already, so that nobody computes them again."""
+    return set(session.scalars(_DONE, {"job_id": job_id, "indexes": indexes}))
+
+
+def flush(session: Session, lease: ShardLease, segment: SegmentDraft) -> None:
+    """Count a segment of a batch's shard.  Raises LeaseLost."""
+    leases.hold(session, lease)
+    put(session, lease.job_id, segment, shard_id=lease.shard_id, attempt=lease.attempt)
+
+
+def flush_request(session: Session, lease: ShardLease, segment: SegmentDraft) -> None:
+    """Record a single request's result, settle its shard and finish its job, all at once.
+
+    Raises LeaseLost, also where the job is stopping.
+    """
+    finishing.hold_running(session, lease.job_id)
+    leases.hold(session, lease)
+    put(session, lease.job_id, segment, shard_id=lease.shard_id, attempt=lease.attempt)
+    leases.complete(session, lease)
+    finishing.finish_request(session, lease.job_id)
+
+
+def put(
+    session: Session, job_id: UUID, segment: SegmentDraft, *, shard_id: int | None, attempt: int
+) -> None:
+    """Insert the rows that have no result yet, and the segment if any landed.
+
+    The caller holds the lease under which they were made.
+    """
+    rows = segment.rows
+    session.execute(
+        _PUT,
+        {
+            "segment_id": session.scalar(_NEXT_ID),
+            "job_id": job_id,
+            "shard_id": shard_id,
+            "attempt": attempt,
+            "storage_key": segment.storage_key,
+            "bytes": segment.bytes,
+            "sha256": segment.sha256,
+            "input_tokens": segment.input_tokens,
+            "cached_tokens": segment.cached_tokens,
+            "output_tokens": segment.output_tokens,
+            "indexes": [row.index for row in rows],
+            "oks": [row.ok for row in rows],
+            "starts": [row.start for row in rows],
+            "lengths": [row.length for row in rows],
+        },
+    )
