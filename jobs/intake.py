@@ -1,0 +1,186 @@
+"""Takes work in: the rows that make a job exist, in the caller's transaction.
+
+Once that commits, the job survives anything; ringing for it afterwards only makes it start sooner.
+"""
+
+import ipaddress
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from jobs import fairness, files
+from jobs.errors import InvalidValue, ModelNotFound
+from jobs.models import Job, JobKind, JobState, Model, OnInvalidLine, Shard
+from jobs.requests import check_body, expected_output_tokens
+
+MAX_URL_LENGTH = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """One request.  `model` is added to `body`, or must agree with it."""
+
+    endpoint: str
+    model: str
+    body: dict[str, Any]
+    interactive: bool
+    expires_in: timedelta
+    webhook_url: str | None = None
+    metadata: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBatch:
+    """A file of requests.  `completion_window` is the client's text of `expires_in`."""
+
+    endpoint: str
+    input_file_id: UUID
+    completion_window: str
+    expires_in: timedelta
+    interactive: bool = False
+    on_invalid_line: OnInvalidLine = OnInvalidLine.FAIL
+    output_expires_after: int | None = None  # seconds
+    webhook_url: str | None = None
+    metadata: dict[str, str] | None = None
+
+
+def create_request_job(session: Session, *, tenant_id: UUID, new: NewJob) -> UUID:
+    """Add the job and its one shard.  Ring the model's queue after the commit.
+
+    Raises BodyRefused or ModelNotFound: what can be judged now is not left to the worker.
+    """
+    body = _with_model(new)
+    check_body(new.endpoint, body)
+    _require_model(session, new.model)
+    job_id = session.scalars(
+        insert(Job)
+        .values(
+            tenant_id=tenant_id,
+            kind=JobKind.REQUEST,
+            state=JobState.IN_PROGRESS,
+            endpoint=new.endpoint,
+            model=new.model,
+            interactive=new.interactive,
+            webhook_url=new.webhook_url,
+            metadata_=new.metadata,
+            in_progress_at=func.now(),
+            expires_at=func.now() + new.expires_in,
+            total=1,
+        )
+        .returning(Job.id)
+    ).one()
+    _add_shard(session, job_id, tenant_id=tenant_id, new=new, body=body)
+    return job_id
+
+
+def _add_shard(
+    session: Session, job_id: UUID, *, tenant_id: UUID, new: NewJob, body: dict[str, Any]
+) -> None:
+    # ASCII: an escaped U+0000 may stand in a text column, a real one may not.
+    line = json.dumps({"custom_id": None, "body": body}, ensure_ascii=True)
+    cost = fairness.cost_of(len(line), expected_output_tokens(body))
+    stamp = fairness.stamp(
+        session, model=new.model, tenant_id=tenant_id, cost=cost, interactive=new.interactive
+    )
+    session.execute(
+        insert(Shard).values(
+            job_id=job_id,
+            model=new.model,
+            interactive=new.interactive,
+            stamp=stamp,
+            cost=cost,
+            inline=line,
+            end_line=1,
+        )
+    )
+
+
+def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> UUID:
+    """Add the job; the control program reads its file.  Ring `control` after the commit."""
+    file = files.get_for_use(session, tenant_id=tenant_id, file_id=new.input_file_id)
+    if file.purpose != files.BATCH:
+        raise InvalidValue(
+            f"The file's purpose is '{file.purpose}'. Upload it with the purpose 'batch'.",
+            param="input_file_id",
+        )
+    return session.scalars(
+        insert(Job)
+        .values(
+            tenant_id=tenant_id,
+            kind=JobKind.BATCH,
+            state=JobState.QUEUED,
+            endpoint=new.endpoint,
+            interactive=new.interactive,
+            input_file_id=file.id,
+            on_invalid_line=new.on_invalid_line,
+            completion_window=new.completion_window,
+            output_expires_after=new.output_expires_after,
+            webhook_url=new.webhook_url,
+            metadata_=new.metadata,
+            expires_at=func.now() + new.expires_in,
+        )
+        .returning(Job.id)
+    ).one()
+
+
+def _with_model(new: NewJob) -> dict[str, Any]:
+    if new.body.get("model", new.model) != new.model:
+        raise InvalidValue(
+            "'body.model' differs from 'model'. Leave it out, or make them equal.",
+            param="body.model",
+        )
+    return new.body | {"model": new.model}
+
+
+def _require_model(session: Session, name: str) -> None:
+    if session.scalar(select(Model.name).where(Model.name == name)) is None:
+        raise ModelNotFound(
+            f"There is no model named {name!r}; GET /v1/models lists those there are.",
+            param="model",
+        )
+
+
+def check_webhook_url(url: str, *, allow_private: bool) -> None:
+    """Refuse at once what could never be delivered.
+
+    Where a host name leads is judged anew at each delivery; only an address can be judged here.
+    """
+    parts = _split(url)
+    if parts.scheme != "https" and not (allow_private and parts.scheme == "http"):
+        raise _bad_url("must begin with https://")
+    if parts.username is not None or parts.password is not None:
+        raise _bad_url("must not hold a user name or password")
+    if not parts.hostname or len(url) > MAX_URL_LENGTH:
+        raise _bad_url(f"must name a host and have at most {MAX_URL_LENGTH} characters")
+    if not allow_private and not _may_be_public(parts.hostname):
+        raise _bad_url("must not be a private address")
+
+
+def _split(url: str) -> SplitResult:
+    # urlsplit drops tabs and line feeds in silence, so that what is stored would not be what ran.
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise _bad_url("must hold only printable ASCII characters")
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # raises for a port that is none
+    except ValueError as error:
+        raise _bad_url("is not a URL") from error
+    return parts
+
+
+def _may_be_public(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:  # a name
+        return host != "localhost" and not host.endswith(".localhost")
+
+
+def _bad_url(fault: str) -> InvalidValue:
+    return InvalidValue(f"'webhook_url' {fault}.", param="webhook_url")

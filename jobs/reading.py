@@ -1,0 +1,214 @@
+"""What clients see of a job: its row, its live counts, its place in the line, its result.
+
+Counts are summed over segments while a job runs and frozen on its row when it ends.  Every query
+is bounded, and names the tenant or takes ids that came from one that did.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
+
+from jobs import paging
+from jobs.errors import NotFound
+from jobs.models import TERMINAL_STATES, Job, JobKind, JobState, Model, Result, Segment
+from jobs.paging import Cursor
+
+# How far down the line a place is counted.  Beyond it, "over 1,000" says enough.
+MAX_PLACES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    completed: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """`position` 1 is next.  `eta_seconds` None: nothing to judge by."""
+
+    position: int
+    eta_seconds: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultPlace:
+    storage_key: str
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """`waiting`: some shard of it is queued.  `queue` is looked up for single jobs, not lists."""
+
+    job: Job
+    counts: Counts
+    waiting: bool
+    queue: QueuePlace | None = None
+    result: ResultPlace | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    views: list[JobView]
+    has_more: bool
+
+
+def get_job(session: Session, *, tenant_id: UUID, kind: JobKind, job_id: UUID) -> JobView:
+    job = session.scalar(
+        select(Job).where(Job.tenant_id == tenant_id, Job.kind == kind, Job.id == job_id)
+    )
+    if job is None:
+        raise NotFound(f"There is no {_NOUN[kind]} with this id.")
+    (view,) = _views(session, [job])
+    return JobView(
+        job,
+        view.counts,
+        view.waiting,
+        queue=_queue_place(session, view),
+        result=_result_place(session, job),
+    )
+
+
+_NOUN = {JobKind.REQUEST: "job", JobKind.BATCH: "batch"}
+
+
+def list_jobs(session: Session, *, tenant_id: UUID, kind: JobKind, cursor: Cursor) -> JobPage:
+    owned = [Job.tenant_id == tenant_id, Job.kind == kind]
+    page = paging.fetch(session, Job, cursor, owned=owned)
+    return JobPage(_views(session, page.rows), page.has_more)
+
+
+def finished_among(session: Session, job_ids: Sequence[UUID]) -> set[UUID]:
+    """Those of the jobs that are terminal: one query for everyone who waits."""
+    query = select(Job.id).where(Job.id.in_(job_ids), Job.finished_at.is_not(None))
+    return set(session.scalars(query))
+
+
+def list_models(session: Session) -> Sequence[Model]:
+    return session.scalars(select(Model).order_by(Model.name).limit(1000)).all()
+
+
+def get_model(session: Session, *, name: str) -> Model:
+    model = session.get(Model, name)
+    if model is None:
+        raise NotFound(f"There is no model named {name!r}; GET /v1/models lists those there are.")
+    return model
+
+
+_LIVE_COUNTS = text("""
+    SELECT job_id, sum(ok)::bigint AS completed, sum(failed)::bigint AS failed,
+           sum(input_tokens)::bigint AS input_tokens, sum(cached_tokens)::bigint AS cached_tokens,
+           sum(output_tokens)::bigint AS output_tokens
+      FROM segments WHERE job_id = ANY(:job_ids) GROUP BY job_id
+""")
+
+_WAITING = text("""
+    SELECT DISTINCT job_id FROM shards WHERE job_id = ANY(:job_ids) AND state = 'queued'
+""")
+
+
+def _views(session: Session, jobs: Sequence[Job]) -> list[JobView]:
+    open_ids = [job.id for job in jobs if job.state not in TERMINAL_STATES]
+    live: dict[UUID, Counts] = {}
+    waiting: set[UUID] = set()
+    if open_ids:
+        for row in session.execute(_LIVE_COUNTS, {"job_ids": open_ids}):
+            live[row.job_id] = Counts(*row[1:])
+        waiting = set(session.scalars(_WAITING, {"job_ids": open_ids}))
+    return [
+        JobView(
+            job,
+            _frozen(job) if job.state in TERMINAL_STATES else live.get(job.id, Counts()),
+            waiting=job.id in waiting,
+        )
+        for job in jobs
+    ]
+
+
+def _frozen(job: Job) -> Counts:
+    return Counts(job.completed, job.failed, job.input_tokens, job.cached_tokens, job.output_tokens)
+
+
+def _result_place(session: Session, job: Job) -> ResultPlace | None:
+    if job.kind is not JobKind.REQUEST or job.state not in TERMINAL_STATES:
+        return None
+    row = session.execute(
+        select(Segment.storage_key, Result.start, Result.length)
+        .join(Segment, Segment.id == Result.segment_id)
+        .where(Result.job_id == job.id, Result.index == 0)
+    ).first()
+    return None if row is None else ResultPlace(*row)
+
+
+_FILES_AHEAD = text("""
+    SELECT count(*) FROM (
+        SELECT 1 FROM jobs
+         WHERE kind = 'batch' AND state = 'queued' AND created_at < :created_at
+         LIMIT :places) ahead
+""")
+
+# The head of the line is walked in its own order, so that the cost is bounded by :places, not by
+# the number of shards that wait.
+_SHARDS_AHEAD = text("""
+    WITH mine AS (
+        SELECT model, interactive, stamp, id FROM shards
+         WHERE job_id = :job_id AND state = 'queued'
+         ORDER BY interactive DESC, stamp, id LIMIT 1),
+    head AS (
+        SELECT s.interactive, s.stamp, s.id, s.cost FROM shards s
+         WHERE s.model = :model AND s.state = 'queued'
+         ORDER BY s.interactive DESC, s.stamp, s.id LIMIT :places)
+    SELECT count(head.id) AS shards, coalesce(sum(head.cost), 0)::bigint AS tokens
+      FROM mine LEFT JOIN head
+        ON (NOT head.interactive, head.stamp, head.id) < (NOT mine.interactive, mine.stamp, mine.id)
+""")
+
+_WORKERS = text("""
+    SELECT count(*) AS alive,
+           coalesce(sum((stats->>'output_tokens_per_second')::float
+                        + (stats->>'prompt_tokens_per_second')::float), 0) AS tokens_per_second
+      FROM workers
+     WHERE kind = 'inference' AND model = :model AND beat_until > now() AND NOT draining
+""")
+
+
+def _queue_place(session: Session, view: JobView) -> QueuePlace | None:
+    if view.job.state is JobState.QUEUED:
+        ahead = session.scalar(
+            _FILES_AHEAD, {"created_at": view.job.created_at, "places": MAX_PLACES}
+        )
+        return QueuePlace((ahead or 0) + 1, None, "waits for its file to be read")
+    if not view.waiting:
+        return None
+    return _place_in_line(session, view.job)
+
+
+def _place_in_line(session: Session, job: Job) -> QueuePlace:
+    ahead = session.execute(
+        _SHARDS_AHEAD, {"job_id": job.id, "model": job.model, "places": MAX_PLACES}
+    ).one()
+    workers = session.execute(_WORKERS, {"model": job.model}).one()
+    if not workers.alive:
+        return QueuePlace(ahead.shards + 1, None, f"no worker for the model {job.model} is alive")
+    eta = None
+    if workers.tokens_per_second > 0 and ahead.shards < MAX_PLACES:
+        eta = math.ceil(ahead.tokens / workers.tokens_per_second)
+    return QueuePlace(ahead.shards + 1, eta, _why_waiting(ahead.shards))
+
+
+def _why_waiting(shards_ahead: int) -> str:
+    if shards_ahead == 0:
+        return "next in line"
+    if shards_ahead >= MAX_PLACES:
+        return f"over {MAX_PLACES:,} shards of this model are ahead"
+    return f"shards of this model that are ahead: {shards_ahead}"
