@@ -1,0 +1,22 @@
+"""The operations of a decoder layer that PyTorch has no good one for: tensors in, tensors out.
+
+Each public function checks its arguments, then computes with a Triton kernel (`kernels/gpu/`) or,
+for CPU tensors, with PyTorch (`kernels/cpu/`).  `kernels/reference.py` says what each computes.
+"""
+
+from kernels.attention_metadata import AttentionMetadata
+from kernels.paged_attention import paged_attention
+from kernels.rms_norm import add_rms_norm, rms_norm
+from kernels.rotary_embedding import rotary_embedding
+from kernels.silu_mul import silu_mul
+from kernels.store_kv import store_kv
+
+__all__ = [
+    "AttentionMetadata",
+    "add_rms_norm",
+    "paged_attention",
+    "rms_norm",
+    "rotary_embedding",
+    "silu_mul",
+    "store_kv",
+]

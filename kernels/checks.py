@@ -1,0 +1,29 @@
+"""Refusals that several ops share.  Each raises ValueError and names the argument."""
+
+import torch
+
+SUPPORTED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def require_one_dtype(**tensors: torch.Tensor) -> None:
+    first, *others = tensors.values()
+    if first.dtype not in SUPPORTED_DTYPES:
+        raise ValueError(f"{next(iter(tensors))} is {first.dtype}; use bf16, fp16 or fp32")
+    if any(other.dtype != first.dtype for other in others):
+        dtypes = ", ".join(f"{name} is {tensor.dtype}" for name, tensor in tensors.items())
+        raise ValueError(f"dtypes disagree: {dtypes}")
+
+
+def require_contiguous(**tensors: torch.Tensor) -> None:
+    for name, tensor in tensors.items():
+        if not tensor.is_contiguous():
+            raise ValueError(f"{name} must be contiguous")
+
+
+def require_packed_heads(**tensors: torch.Tensor) -> None:
+    """Each is [tokens, heads, head_dim]; tokens may be any distance apart, as in a fused qkv."""
+    for name, tensor in tensors.items():
+        if tensor.ndim != 3:
+            raise ValueError(f"{name} must be [tokens, heads, head_dim], not {tensor.ndim}-D")
+        if tensor.numel() and not tensor[0].is_contiguous():
+            raise ValueError(f"the heads of one token of {name} must be contiguous")

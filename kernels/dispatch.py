@@ -1,0 +1,58 @@
+"""Chooses who computes an op: Triton for CUDA tensors, plain PyTorch for the rest.
+
+`kernels.cpu` and `kernels.gpu` offer the same functions; mypy holds both against `Ops`.  The public
+function of an op checks its arguments first, so neither of them checks again.
+
+Under TRITON_INTERPRET=1 CPU tensors go to Triton too: that is how its kernels are tested where
+there is no GPU.
+"""
+
+import functools
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from kernels import cpu
+from kernels.attention_metadata import AttentionMetadata
+from kernels.settings import INTERPRETED
+
+
+class Ops(Protocol):
+    def rms_norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor: ...
+
+    def add_rms_norm(
+        self, x: Tensor, residual: Tensor, weight: Tensor, eps: float
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def rotary_embedding(
+        self, q: Tensor, k: Tensor, positions: Tensor, cos_sin: Tensor
+    ) -> tuple[Tensor, Tensor]: ...
+
+    def silu_mul(self, gate_up: Tensor) -> Tensor: ...
+
+    def store_kv(
+        self, k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slot_mapping: Tensor
+    ) -> None: ...
+
+    def paged_attention(
+        self,
+        q: Tensor,
+        k_cache: Tensor,
+        v_cache: Tensor,
+        metadata: AttentionMetadata,
+        *,
+        scale: float,
+    ) -> Tensor: ...
+
+
+def ops_for(x: torch.Tensor) -> Ops:
+    return _triton_ops() if x.is_cuda or INTERPRETED else cpu
+
+
+@functools.cache
+def _triton_ops() -> Ops:
+    # Imported on first use: a CPU machine need not have Triton.
+    from kernels import gpu
+
+    return gpu

@@ -1,0 +1,36 @@
+"""The two steps that both attention kernels take for every tile of keys."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def tile_offsets(
+    table_ptr, positions, live, kv_head,
+    BLOCK_SIZE: tl.constexpr, NUM_KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,
+):  # fmt: skip
+    """Where one KV head of each position starts in a cache.
+
+    The table is looked up per position, so a tile may be larger or smaller than a block.
+    """
+    block = tl.load(table_ptr + positions // BLOCK_SIZE, mask=live, other=0).to(tl.int64)
+    slot = block * BLOCK_SIZE + positions % BLOCK_SIZE
+    return (slot * NUM_KV_HEADS + kv_head) * HEAD_DIM
+
+
+@triton.jit
+def fold_tile(peak, total, acc, q, k, v, visible, scale_log2):
+    """Fold one tile into the running softmax: its peak, its total, and the weighted values.
+
+    Rows of q [M, D] against k and v [N, D]; `visible` [M, N].  By powers of two: the scale holds
+    the factor log2(e).  Every row must see a position of the first tile it is folded with, or its
+    peak stays -inf.
+    """
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale_log2
+    scores = tl.where(visible, scores, float("-inf"))
+    new_peak = tl.maximum(peak, tl.max(scores, axis=1))
+    weights = tl.exp2(scores - new_peak[:, None])
+    shrink = tl.exp2(peak - new_peak)
+    total = total * shrink + tl.sum(weights, axis=1)
+    acc = acc * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
+    return new_peak, total, acc

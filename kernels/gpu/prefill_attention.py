@@ -1,0 +1,114 @@
+"""Attention of chunks of several query rows, causal, over what their sequences have cached.
+
+One program per BLOCK_Q tokens of one chunk and per KV head; its tile has a row for each token and
+head that share the KV head.  The grid is an upper bound that needs no lengths on the host: a
+chunk starts no later than at its first row / BLOCK_Q plus the chunks before it, programs find
+theirs by binary search, and the surplus ones leave.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.attention_metadata import AttentionMetadata
+from kernels.gpu.online_softmax import fold_tile, tile_offsets
+
+
+@triton.jit
+def _first_program(starts_ptr, chunk, BLOCK_Q: tl.constexpr):
+    """The first of the programs set aside for a chunk."""
+    return (tl.load(starts_ptr + chunk) - tl.load(starts_ptr)) // BLOCK_Q + chunk
+
+
+@triton.jit
+def _chunk_of_program(starts_ptr, num_chunks, program, BLOCK_Q: tl.constexpr):
+    low = 0
+    high = num_chunks
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _first_program(starts_ptr, middle, BLOCK_Q) <= program:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@triton.jit(do_not_specialize=["table_stride", "num_decodes", "num_chunks"])
+def prefill_kernel(
+    out_ptr, q_ptr, k_cache_ptr, v_cache_ptr, tables_ptr, seq_lens_ptr, starts_ptr,
+    q_stride, table_stride, num_decodes, num_chunks, scale_log2,
+    BLOCK_SIZE: tl.constexpr, NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr,
+    HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
+    DIM_TILE: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0)
+    kv_head = tl.program_id(1)
+    starts_ptr += num_decodes
+    chunk = _chunk_of_program(starts_ptr, num_chunks, program, BLOCK_Q)
+    first_row = tl.load(starts_ptr + chunk)
+    chunk_len = tl.load(starts_ptr + chunk + 1) - first_row
+    first_token = (program - _first_program(starts_ptr, chunk, BLOCK_Q)) * BLOCK_Q
+    if first_token >= chunk_len:
+        return
+
+    seq = (num_decodes + chunk).to(tl.int64)
+    seq_len = tl.load(seq_lens_ptr + seq)
+    table_ptr = tables_ptr + seq * table_stride
+
+    rows = tl.arange(0, ROWS)
+    tokens = first_token + rows // GROUP
+    heads = kv_head * GROUP + rows % GROUP
+    dims = tl.arange(0, DIM_TILE)
+    dim_live = (dims < HEAD_DIM)[None, :]
+    row_live = ((rows < BLOCK_Q * GROUP) & (tokens < chunk_len))[:, None] & dim_live
+    in_token = heads[:, None] * HEAD_DIM + dims[None, :]
+    token_rows = (first_row + tokens).to(tl.int64)[:, None]
+    q = tl.load(q_ptr + token_rows * q_stride + in_token, mask=row_live, other=0.0)
+
+    own_positions = seq_len - chunk_len + tokens
+    # Nothing after the program's last token is seen by any of its rows.
+    seen = tl.minimum(seq_len, seq_len - chunk_len + first_token + BLOCK_Q)
+    peak = tl.full([ROWS], float("-inf"), tl.float32)
+    total = tl.zeros([ROWS], tl.float32)
+    acc = tl.zeros([ROWS, DIM_TILE], tl.float32)
+    for start in range(0, seen, TILE):
+        positions = start + tl.arange(0, TILE)
+        live = positions < seen
+        offsets = tile_offsets(
+            table_ptr, positions, live, kv_head, BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM
+        )
+        at = offsets[:, None] + dims[None, :]
+        kv_live = live[:, None] & dim_live
+        k = tl.load(k_cache_ptr + at, mask=kv_live, other=0.0)
+        v = tl.load(v_cache_ptr + at, mask=kv_live, other=0.0)
+        visible = live[None, :] & (positions[None, :] <= own_positions[:, None])
+        peak, total, acc = fold_tile(peak, total, acc, q, k, v, visible, scale_log2)
+
+    out_at = token_rows * (NUM_KV_HEADS * GROUP * HEAD_DIM) + in_token
+    tl.store(out_ptr + out_at, acc / total[:, None], mask=row_live)
+
+
+def launch_prefill(
+    out: torch.Tensor,
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    metadata: AttentionMetadata,
+    scale_log2: float,
+) -> None:
+    """Fill the chunks' rows of `out`."""
+    _, block_size, num_kv_heads, head_dim = k_cache.shape
+    group = q.shape[1] // num_kv_heads
+    rows = max(64, triton.next_power_of_2(group))
+    block_q = rows // group
+    num_programs = (len(q) - metadata.num_decodes) // block_q + metadata.num_prefills
+    prefill_kernel[(num_programs, num_kv_heads)](
+        out, q, k_cache, v_cache, metadata.block_tables, metadata.seq_lens,
+        metadata.query_starts,
+        q.stride(0), metadata.block_tables.stride(0), metadata.num_decodes,
+        metadata.num_prefills, scale_log2,
+        BLOCK_SIZE=block_size, NUM_KV_HEADS=num_kv_heads, GROUP=group, HEAD_DIM=head_dim,
+        BLOCK_Q=block_q, ROWS=rows,
+        TILE=32 if q.element_size() == 4 else 64,
+        DIM_TILE=max(16, triton.next_power_of_2(head_dim)),
+    )  # fmt: skip

@@ -1,0 +1,60 @@
+import pytest
+import torch
+
+from kernels import reference, silu_mul
+from tests.kernels.tolerance import TOLERANCE, assert_matches
+
+SHAPES = [(0, 8), (1, 1), (3, 100), (7, 1024), (2, 1536), (5, 2049)]
+
+
+def make_input(shape, dtype, device):
+    num_tokens, intermediate = shape
+    generator = torch.Generator().manual_seed(0)
+    wide = torch.randn(num_tokens, 2 * intermediate, generator=generator) * 4
+    return wide.to(device, dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_matches_the_reference_in_fp64(shape, dtype, device):
+    gate_up = make_input(shape, dtype, device)
+
+    out = silu_mul(gate_up)
+
+    assert_matches(out, reference.silu_mul(gate_up.double()))
+
+
+# exp(1e4) is inf and 1 / inf is the right 0; NumPy, which the interpreter runs on, remarks on it.
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning")
+def test_large_gates_neither_overflow_nor_vanish(device):
+    gate_up = torch.tensor([[-1e4, 1e4, 2.0, 2.0]], device=device)
+
+    out = silu_mul(gate_up)
+
+    assert out.tolist() == [[0.0, 2e4]]
+
+
+def test_a_row_does_not_depend_on_its_batch(device):
+    gate_up = make_input((16, 1000), torch.float32, device)
+
+    assert torch.equal(silu_mul(gate_up[:1]), silu_mul(gate_up)[:1])
+
+
+def test_the_input_is_left_alone(device):
+    gate_up = make_input((3, 100), torch.float32, device)
+    before = gate_up.clone()
+
+    silu_mul(gate_up).zero_()
+
+    assert torch.equal(gate_up, before)
+
+
+def test_refuses_what_it_cannot_compute(device):
+    gate_up = make_input((4, 2), torch.float32, device)
+
+    with pytest.raises(ValueError, match="contiguous"):
+        silu_mul(gate_up.T)
+    with pytest.raises(ValueError, match="2 . intermediate"):
+        silu_mul(gate_up[:, :3].contiguous())
+    with pytest.raises(ValueError, match="gate_up is torch.float64"):
+        silu_mul(gate_up.double())
