@@ -86,7 +86,7 @@ _CLEAR = text("DELETE FROM requests WHERE job_id = :job_id")
 _COPY = "COPY requests (job_id, index, line, custom_id) FROM STDIN"
 
 _DUPLICATES = text("""
-    SELECT index, line, custom_id, first_line
+    SELECT index AS at, line, custom_id, first_line
       FROM (SELECT index, line, custom_id,
                    first_value(line) OVER same AS first_line,
                    row_number() OVER same AS place
@@ -145,7 +145,7 @@ def load(session: Session, lease: PlanLease, rows: Iterable[RequestRow]) -> None
 def duplicates(session: Session, job_id: UUID) -> Iterator[Duplicate]:
     """Every request whose custom_id stands on an earlier line too, in line order."""
     for row in session.execute(_DUPLICATES, {"job_id": job_id}):
-        yield Duplicate(row.index, row.line, row.custom_id, row.first_line)
+        yield Duplicate(row.at, row.line, row.custom_id, row.first_line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,86 @@
+"""What a client submitted: one request, or a file of them."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from jobs.models.accounts import Model, Tenant
+from jobs.models.base import BUSY_TABLE, Base, created_at_now, uuid_key
+from jobs.models.files import File
+from jobs.models.states import JobKind, JobState, OnInvalidLine
+from jobs.models.workers import Worker
+
+
+class Job(Base):
+    __tablename__ = "jobs"
+
+    id: Mapped[UUID] = uuid_key()
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey(Tenant.id))
+    kind: Mapped[JobKind]
+    state: Mapped[JobState]
+    ends_as: Mapped[JobState | None]  # why it is stopping; its terminal state to be
+    owner: Mapped[UUID | None] = mapped_column(ForeignKey(Worker.incarnation))
+    attempt: Mapped[int] = mapped_column(server_default="0")
+
+    endpoint: Mapped[str]
+    model: Mapped[str | None] = mapped_column(ForeignKey(Model.name))  # a batch's: known once read
+    interactive: Mapped[bool] = mapped_column(server_default="false")
+    input_file_id: Mapped[UUID | None] = mapped_column(ForeignKey(File.id))
+    on_invalid_line: Mapped[OnInvalidLine] = mapped_column(server_default="fail")
+    completion_window: Mapped[str | None]
+    output_expires_after: Mapped[int | None]  # seconds
+    webhook_url: Mapped[str | None]
+    metadata_: Mapped[dict[str, Any] | None] = mapped_column("metadata")
+
+    created_at: Mapped[datetime] = created_at_now()
+    in_progress_at: Mapped[datetime | None]
+    finalizing_at: Mapped[datetime | None]
+    cancelling_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+    expires_at: Mapped[datetime]
+
+    errors: Mapped[list[dict[str, Any]] | None]  # what validation found
+    total: Mapped[int] = mapped_column(server_default="0")
+    # Frozen when the job becomes terminal.  While it runs, sum its segments.
+    completed: Mapped[int] = mapped_column(server_default="0")
+    failed: Mapped[int] = mapped_column(server_default="0")
+    input_tokens: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    cached_tokens: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    output_tokens: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    output_file_id: Mapped[UUID | None] = mapped_column(ForeignKey(File.id))
+    error_file_id: Mapped[UUID | None] = mapped_column(ForeignKey(File.id))
+
+    __table_args__ = (
+        CheckConstraint(
+            "(state IN ('completed', 'failed', 'cancelled', 'expired'))"
+            " = (finished_at IS NOT NULL)",
+            name="terminal",
+        ),
+        CheckConstraint("owner IS NULL OR state IN ('validating', 'finalizing')", name="leased"),
+        CheckConstraint("state <> 'stopping' OR ends_as IS NOT NULL", name="stopping"),
+        CheckConstraint("(kind = 'batch') = (input_file_id IS NOT NULL)", name="input"),
+        Index(None, "tenant_id", "kind", "created_at", "id"),
+        Index(
+            "jobs_open",
+            "kind",
+            "state",
+            "created_at",
+            postgresql_where=text("state NOT IN ('completed', 'failed', 'cancelled', 'expired')"),
+        ),
+        Index("jobs_owner", "owner", postgresql_where=text("owner IS NOT NULL")),
+        BUSY_TABLE,
+    )
+
+
+class Request(Base):
+    """One line of a batch's file.  `index` counts requests, `line` counts physical lines."""
+
+    __tablename__ = "requests"
+
+    job_id: Mapped[UUID] = mapped_column(ForeignKey(Job.id), primary_key=True)
+    index: Mapped[int] = mapped_column(primary_key=True)
+    line: Mapped[int]
+    custom_id: Mapped[str | None]  # null where it could not be read or is a duplicate
