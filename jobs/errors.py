@@ -8,6 +8,7 @@ JobsError
 │   ├── MissingParameter
 │   ├── UnknownParameter
 │   ├── InvalidEncoding
+│   ├── InvalidJson
 │   ├── ModelNotFound
 │   ├── TooLarge
 │   ├── NotAllowedNow
@@ -60,6 +61,10 @@ class UnknownParameter(RequestRefused):
 
 class InvalidEncoding(RequestRefused):
     code = "invalid_encoding"
+
+
+class InvalidJson(RequestRefused):
+    code = "invalid_json"
 
 
 class ModelNotFound(RequestRefused):

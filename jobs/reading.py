@@ -88,10 +88,12 @@ def list_jobs(session: Session, *, tenant_id: UUID, kind: JobKind, cursor: Curso
     return JobPage(_views(session, page.rows), page.has_more)
 
 
+_FINISHED = text("SELECT id FROM jobs WHERE id = ANY(:job_ids) AND finished_at IS NOT NULL")
+
+
 def finished_among(session: Session, job_ids: Sequence[UUID]) -> set[UUID]:
     """Those of the jobs that are terminal: one query for everyone who waits."""
-    query = select(Job.id).where(Job.id.in_(job_ids), Job.finished_at.is_not(None))
-    return set(session.scalars(query))
+    return set(session.scalars(_FINISHED, {"job_ids": list(job_ids)}))
 
 
 def list_models(session: Session) -> Sequence[Model]:
