@@ -43,26 +43,41 @@ class Process:
         """None while it runs; -N if signal N ended it."""
         return self._popen.poll()
 
-    def wait_ready(self) -> None:
-        """Return once the probe succeeds.  Raises ServerUnavailable if it ends or time is up."""
+    def wait_ready(self, check: Callable[[], None] = lambda: None) -> None:
+        """Return once the probe succeeds.
+
+        Raises ServerUnavailable if the program ends or its time is up, and whatever `check`, which
+        is called over and over, raises.
+        """
         deadline = self.started + self.program.ready_seconds
-        while True:
+        while (reason := self.why_not_ready()) is not None:
             self._raise_if_ended()
-            try:
-                return self.program.probe()
-            except NotReady as error:
-                if time.monotonic() > deadline:
-                    raise self._unavailable(f"is not ready: {error}") from error
+            if time.monotonic() > deadline:
+                raise self.unavailable(f"did not become ready: {reason}")
+            check()
             time.sleep(_POLL_SECONDS)
 
-    def stop(self) -> None:
-        """Ask for a clean end, insist after a while, and leave nothing of its group behind."""
-        with contextlib.suppress(ProcessLookupError):
-            self._popen.send_signal(self.program.stop_signal)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(self.program.stop_seconds)
+    def why_not_ready(self) -> str | None:
+        try:
+            self.program.probe(self.pid)
+        except NotReady as error:
+            return str(error)
+        return None
+
+    def ask_to_stop(self) -> None:
+        self._popen.send_signal(self.program.stop_signal)
+
+    def wait_stopped(self, impatient: Callable[[], bool] = lambda: False) -> None:
+        """Give it its time to end after `ask_to_stop`, then leave nothing of its group behind."""
+        deadline = time.monotonic() + self.program.stop_seconds
+        while self.exit_code is None and time.monotonic() < deadline and not impatient():
+            time.sleep(_POLL_SECONDS)
         self.kill()
         self.program.tidy()
+
+    def stop(self) -> None:
+        self.ask_to_stop()
+        self.wait_stopped()
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -71,11 +86,11 @@ class Process:
 
     def _raise_if_ended(self) -> None:
         if self.exit_code is not None:
-            raise self._unavailable(f"ended at once with code {self.exit_code}")
+            raise self.unavailable(f"ended with code {self.exit_code}")
 
-    def _unavailable(self, what: str) -> ServerUnavailable:
+    def unavailable(self, what: str) -> ServerUnavailable:
         return ServerUnavailable(
-            f"{self.program.role} {what}", log_tail=logs.tail(self.program.log)
+            f"{self.program.name} {what}", log_tail=logs.tail(self.program.log)
         )
 
 
@@ -97,7 +112,7 @@ def _spawn(program: Program) -> subprocess.Popen[bytes]:
                 extra_groups=None if program.user is None else [],
             )
         except (FileNotFoundError, PermissionError) as error:
-            raise MissingPart(f"{program.role} cannot be started: {error}") from error
+            raise MissingPart(f"{program.name} cannot be started: {error}") from error
 
 
 def _end_with_parent(orphan_signal: signal.Signals) -> Callable[[], None] | None:

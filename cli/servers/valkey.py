@@ -44,7 +44,7 @@ class Valkey:
         # The password goes by file: a command line can be read by every user of the machine.
         config = self.home / "valkey.conf"
         return Program(
-            role="broker",
+            name="broker",
             argv=(str(wheels.valkey_server()), str(config)),
             env=dict(os.environ),
             cwd=self.home,
@@ -61,7 +61,7 @@ class Valkey:
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
 
-    def _probe(self) -> None:
+    def _probe(self, _pid: int) -> None:
         try:
             with Redis.from_url(self.url, socket_timeout=2, socket_connect_timeout=2) as client:
                 client.ping()

@@ -1,0 +1,5 @@
+"""`python -m cli` is `gristmill`."""
+
+from cli.main import main
+
+main()

@@ -1,0 +1,36 @@
+"""Which database a command means: the environment's, or that of the stack in a data directory."""
+
+import json
+from pathlib import Path
+
+from cli import up_file
+from cli.errors import CommandFailed
+from cli.servers.embedded import Identity
+from cli.settings import CommandSettings
+
+
+def database_url(data_dir: Path) -> str:
+    settings = CommandSettings()
+    if settings.database is not None:
+        return settings.database.url.get_secret_value()
+    url: str = _running(data_dir)["database_url"]
+    return url
+
+
+def server_key(data_dir: Path) -> str:
+    settings = CommandSettings()
+    if settings.secrets is not None:
+        return settings.secrets.key.get_secret_value()
+    _running(data_dir)
+    return Identity.of(data_dir).server_key
+
+
+def _running(data_dir: Path) -> dict[str, str]:
+    facts = data_dir / up_file.NAME
+    if not facts.exists():
+        raise CommandFailed(
+            f"no stack runs in {data_dir}; start one with `gristmill up`, name another with"
+            " --data-dir, or set DATABASE__URL and SECRETS__KEY to those of your deployment"
+        )
+    told: dict[str, str] = json.loads(facts.read_text(encoding="utf-8"))
+    return told

@@ -1,0 +1,90 @@
+"""The command `gristmill`.
+
+Every command either does what it says and exits 0, or prints one sentence that says what failed
+and what to do, and exits with something else.
+"""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from sqlalchemy.exc import OperationalError
+
+from cli import deployment, keys
+from cli.errors import CommandFailed
+from cli.interrupts import Interrupted
+from cli.stack import Model
+from cli.up import up as run_up
+from jobs.errors import JobsError
+from migrations.upgrade import upgrade
+
+app = typer.Typer(
+    help="Batch inference for open language models.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(keys.app, name="keys")
+
+
+class EngineChoice(StrEnum):
+    REAL = "real"
+    ECHO = "echo"
+
+
+DataDir = Annotated[Path, typer.Option(help="Where the stack's data, logs and passwords lie.")]
+Port = Annotated[int | None, typer.Option(help="The API's; 8000 or a free one if not given.")]
+ModelName = Annotated[
+    str, typer.Option(help="A folder with safetensors, a .gguf file, or a bundled model's name.")
+]
+Workers = Annotated[int, typer.Option(min=1, help="How many inference workers to run.")]
+Engine = Annotated[EngineChoice, typer.Option(help="`echo` needs no model and no GPU.")]
+
+_STANDARD_DIR = Path(".gristmill")
+_STANDARD_MODEL = "smollm2-135m-instruct"
+
+
+@app.command()
+def up(
+    *,
+    data_dir: DataDir = _STANDARD_DIR,
+    port: Port = None,
+    model: ModelName = _STANDARD_MODEL,
+    workers: Workers = 1,
+    engine: Engine = EngineChoice.REAL,
+) -> None:
+    """Run everything on this machine until Ctrl-C: servers, API, dashboard, workers."""
+    run_up(data_dir, Console(), model=_model(model, engine), num_workers=workers, port=port)
+
+
+@app.command()
+def migrate(*, data_dir: DataDir = _STANDARD_DIR) -> None:
+    """Bring the database of DATABASE__URL to this version's schema."""
+    upgrade(deployment.database_url(data_dir))
+
+
+def _model(model: str, engine: EngineChoice) -> Model:
+    """A path gives its last part as the name; any other name is that of a bundled model."""
+    path = Path(model)
+    if not path.exists():
+        return Model(name=model, path=model, engine=engine)
+    name = path.stem if path.suffix == ".gguf" else path.resolve().name
+    return Model(name=name, path=str(path.resolve()), engine=engine)
+
+
+def main() -> None:
+    try:
+        app(prog_name="gristmill")
+    except Interrupted:
+        sys.exit(130)
+    except (CommandFailed, JobsError) as error:
+        _fail(str(error))
+    except OperationalError as error:
+        _fail(f"the database does not answer: {error.orig}")
+
+
+def _fail(sentence: str) -> None:
+    print(f"gristmill: {sentence}", file=sys.stderr)
+    sys.exit(1)
