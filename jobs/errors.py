@@ -98,6 +98,14 @@ class BodyRefused(JobsError):
         self.code = code
 
 
+class BatchRefused(JobsError):
+    """The file is wrong as a whole."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class LeaseLost(JobsError):
     """Another owner holds this shard or job now, or its job is stopping.  Write nothing more."""
 

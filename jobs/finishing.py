@@ -11,7 +11,7 @@ import orjson
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from jobs import ids
+from jobs import events, ids, job_leases
 from jobs.errors import LeaseLost, NotAllowedNow, NotFound
 from jobs.models import JobKind, JobState
 
@@ -86,7 +86,7 @@ _HOLD_RUNNING = text("SELECT 1 FROM jobs WHERE id = :job_id AND state = 'in_prog
 _BEGIN = text("""
     WITH ripe AS MATERIALIZED (
         SELECT j.id FROM jobs j
-         WHERE j.owner IS NULL
+         WHERE j.owner IS NULL AND j.not_before <= now()
            AND (j.kind = 'batch' AND j.state IN ('in_progress', 'stopping', 'finalizing')
                 OR j.kind = 'request' AND j.state IN ('stopping', 'finalizing'))
            AND NOT EXISTS (SELECT 1 FROM shards s
@@ -120,12 +120,6 @@ _ADD_FILE = text("""
             now() + make_interval(secs => CAST(:expires_after AS integer)))
 """)
 
-_HOLD_FINALIZING = text("""
-    SELECT 1 FROM jobs
-     WHERE id = :job_id AND state = 'finalizing' AND owner = :owner AND attempt = :attempt
-       FOR UPDATE
-""")
-
 _END = text("""
     UPDATE jobs
        SET state = :state, owner = NULL, finished_at = now(),
@@ -140,17 +134,8 @@ _END = text("""
                    coalesce(sum(output_tokens), 0) AS output_tokens
               FROM segments WHERE job_id = :job_id) sums
      WHERE id = :job_id AND finished_at IS NULL
-    RETURNING kind, webhook_url, extract(epoch FROM finished_at)::bigint AS finished_at
+    RETURNING kind, webhook_url
 """)
-
-_ADD_EVENT = text("""
-    INSERT INTO events (id, job_id, type, payload)
-    VALUES (:id, :job_id, :type, :payload)
-""")
-
-_ADD_DELIVERY = text("INSERT INTO deliveries (event_id, url) VALUES (:event_id, :url)")
-
-_NEW_ID = text("SELECT gen_random_uuid()")
 
 _REQUEST_OK = text("SELECT ok FROM results WHERE job_id = :job_id AND index = 0")
 
@@ -214,9 +199,7 @@ def finish(
     errors: FileDraft | None,
 ) -> None:
     """End a finalized job: its files, frozen totals, event and delivery.  Raises LeaseLost."""
-    fence = {"job_id": lease.job_id, "owner": lease.owner, "attempt": lease.attempt}
-    if session.execute(_HOLD_FINALIZING, fence).first() is None:
-        raise LeaseLost(f"job {lease.job_id}, attempt {lease.attempt}: the lease passed on")
+    job_leases.hold(session, lease, JobState.FINALIZING)
     for draft in (output, errors):
         if draft is not None:
             _add_file(session, lease, draft)
@@ -269,24 +252,4 @@ def _end(
             "errors": found and orjson.dumps(found).decode(),
         },
     ).one()
-    event_id = session.scalars(_NEW_ID).one()
-    kind = JobKind(ended.kind)
-    event_type = f"{'job' if kind is JobKind.REQUEST else 'batch'}.{state}"
-    payload = {
-        "id": ids.public(ids.EVENT, event_id),
-        "object": "event",
-        "type": event_type,
-        "created_at": ended.finished_at,
-        "data": {"id": ids.public(ids.JOB_PREFIX[kind], job_id)},
-    }
-    session.execute(
-        _ADD_EVENT,
-        {
-            "id": event_id,
-            "job_id": job_id,
-            "type": event_type,
-            "payload": orjson.dumps(payload).decode(),
-        },
-    )
-    if ended.webhook_url is not None:
-        session.execute(_ADD_DELIVERY, {"event_id": event_id, "url": ended.webhook_url})
+    events.add(session, job_id, JobKind(ended.kind), state=state, webhook_url=ended.webhook_url)

@@ -12,9 +12,8 @@ import psycopg
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from jobs import fairness, finishing
-from jobs.errors import LeaseLost
-from jobs.models import OnInvalidLine
+from jobs import fairness, finishing, job_leases
+from jobs.models import JobState, OnInvalidLine
 from jobs.results import SegmentDraft, put
 
 
@@ -62,6 +61,7 @@ _CLAIM = text("""
     WITH next AS MATERIALIZED (
         SELECT id FROM jobs
          WHERE kind = 'batch' AND state IN ('queued', 'validating') AND owner IS NULL
+           AND not_before <= now()
            AND EXISTS (SELECT 1 FROM workers w
                         WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
          ORDER BY created_at, id LIMIT 1
@@ -73,12 +73,6 @@ _CLAIM = text("""
      WHERE j.id = next.id AND f.id = j.input_file_id
     RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.endpoint, j.on_invalid_line,
               f.storage_key
-""")
-
-_HOLD = text("""
-    SELECT 1 FROM jobs
-     WHERE id = :job_id AND state = 'validating' AND owner = :owner AND attempt = :attempt
-       FOR UPDATE
 """)
 
 _CLEAR = text("DELETE FROM requests WHERE job_id = :job_id")
@@ -124,7 +118,7 @@ def claim(session: Session, me: UUID) -> PlanLease | None:
 
 def start_over(session: Session, lease: PlanLease) -> None:
     """Delete what an earlier plan of this job loaded.  Raises LeaseLost."""
-    _hold(session, lease)
+    job_leases.hold(session, lease, JobState.VALIDATING)
     session.execute(_CLEAR, {"job_id": lease.job_id})
 
 
@@ -134,7 +128,7 @@ def model_exists(session: Session, name: str) -> bool:
 
 def load(session: Session, lease: PlanLease, rows: Iterable[RequestRow]) -> None:
     """COPY a window's request rows.  Raises LeaseLost."""
-    _hold(session, lease)
+    job_leases.hold(session, lease, JobState.VALIDATING)
     driver = session.connection().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)  # the one driver that jobs/database.py opens
     with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
@@ -161,7 +155,7 @@ class Plan:
 
 def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
     """Insert the stamped shards and start the job.  Raises LeaseLost."""
-    _hold(session, lease)
+    job_leases.hold(session, lease, JobState.VALIDATING)
     cost = sum(shard.cost for shard in plan.shards)
     start = fairness.reserve(session, model=plan.model, tenant_id=lease.tenant_id, cost=cost)
     if plan.invalid is not None:
@@ -190,16 +184,10 @@ def _shard_values(
 
 def fail(session: Session, lease: PlanLease, found: list[dict[str, object]]) -> None:
     """End a batch whose file cannot run.  Raises LeaseLost."""
-    _hold(session, lease)
+    job_leases.hold(session, lease, JobState.VALIDATING)
     finishing.fail_validation(session, lease.job_id, found)
 
 
 def analyze(session: Session) -> None:
     """Tell the planner of queries about the shards just cut: a claim must walk their index."""
     session.execute(_ANALYZE)
-
-
-def _hold(session: Session, lease: PlanLease) -> None:
-    fence = {"job_id": lease.job_id, "owner": lease.owner, "attempt": lease.attempt}
-    if session.execute(_HOLD, fence).first() is None:
-        raise LeaseLost(f"job {lease.job_id}, attempt {lease.attempt}: the lease passed on")

@@ -89,6 +89,10 @@ _SPLIT = text("""
 
 _TRY_AGAIN = text("UPDATE shards SET state = 'queued' WHERE id = :id AND state = 'suspect'")
 
+_SETTLE = text("""
+    UPDATE shards SET state = 'done' WHERE id = :id AND state = 'suspect' RETURNING id
+""")
+
 _CANCEL = text("""
     UPDATE shards s SET state = 'cancelled' FROM jobs j
      WHERE s.state = 'suspect' AND j.id = s.job_id AND j.state <> 'in_progress'
@@ -154,3 +158,8 @@ def split(session: Session, suspect: Suspect) -> None:
 
 def try_again(session: Session, suspect: Suspect) -> None:
     session.execute(_TRY_AGAIN, {"id": suspect.id})
+
+
+def settle(session: Session, suspect: Suspect) -> bool:
+    """End a suspect whose line is answered.  False if another sweeper was first."""
+    return session.execute(_SETTLE, {"id": suspect.id}).first() is not None

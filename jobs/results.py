@@ -11,8 +11,11 @@ from sqlalchemy import bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY, BIGINT, BOOLEAN, INTEGER
 from sqlalchemy.orm import Session
 
-from jobs import finishing, leases
+from jobs import finishing, leases, rescue
+from jobs.errors import LeaseLost
 from jobs.leases import ShardLease
+from jobs.models import JobKind
+from jobs.rescue import Suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +121,19 @@ def put(
             "lengths": [row.length for row in rows],
         },
     )
+
+
+def flush_lost(session: Session, suspect: Suspect, segment: SegmentDraft) -> None:
+    """Answer the one line of a shard that kills its workers, and settle the shard.
+
+    Changes nothing if another sweeper has done it or the job is stopping.
+    """
+    try:
+        finishing.hold_running(session, suspect.job_id)
+    except LeaseLost:
+        return
+    if not rescue.settle(session, suspect):
+        return
+    put(session, suspect.job_id, segment, shard_id=suspect.id, attempt=suspect.attempt)
+    if suspect.kind is JobKind.REQUEST:
+        finishing.finish_request(session, suspect.job_id)

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.models.accounts import Model, Tenant
@@ -24,6 +24,7 @@ class Job(Base):
     ends_as: Mapped[JobState | None]  # why it is stopping; its terminal state to be
     owner: Mapped[UUID | None] = mapped_column(ForeignKey(Worker.incarnation))
     attempt: Mapped[int] = mapped_column(server_default="0")
+    not_before: Mapped[datetime] = mapped_column(server_default=func.now())  # of the next lease
 
     endpoint: Mapped[str]
     model: Mapped[str | None] = mapped_column(ForeignKey(Model.name))  # a batch's: known once read

@@ -195,6 +195,12 @@ def upgrade() -> None:
         ),
         sa.Column("owner", sa.Uuid(), nullable=True),
         sa.Column("attempt", sa.Integer(), server_default="0", nullable=False),
+        sa.Column(
+            "not_before",
+            sa.DateTime(timezone=True),
+            server_default=sa.text("now()"),
+            nullable=False,
+        ),
         sa.Column("endpoint", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=True),
         sa.Column("interactive", sa.Boolean(), server_default="false", nullable=False),

@@ -1,0 +1,34 @@
+"""What a bell could be rung for: asked by the sweeper, so that a lost bell costs seconds."""
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+_MODELS = text("""
+    SELECT name FROM models m
+     WHERE EXISTS (SELECT 1 FROM shards s
+                    WHERE s.model = m.name AND s.state = 'queued' AND s.not_before <= now())
+""")
+
+_CONTROL = text("""
+    SELECT EXISTS (SELECT 1 FROM jobs
+                    WHERE kind = 'batch' AND state IN ('queued', 'validating') AND owner IS NULL)
+        OR EXISTS (SELECT 1 FROM jobs j
+                    WHERE (kind = 'batch' AND state IN ('in_progress', 'stopping', 'finalizing')
+                           OR kind = 'request' AND state IN ('stopping', 'finalizing'))
+                      AND owner IS NULL
+                      AND NOT EXISTS (SELECT 1 FROM shards s
+                                       WHERE s.job_id = j.id
+                                         AND s.state IN ('queued', 'leased', 'suspect')))
+        OR EXISTS (SELECT 1 FROM deliveries
+                    WHERE state = 'pending' AND owner IS NULL AND due_at <= now())
+""")
+
+
+def models(session: Session) -> list[str]:
+    """The models that have shards to claim."""
+    return list(session.scalars(_MODELS))
+
+
+def for_control(session: Session) -> bool:
+    """Whether a batch waits to be planned or finalized, or a webhook to be sent."""
+    return bool(session.scalar(_CONTROL))

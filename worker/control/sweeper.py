@@ -1,0 +1,140 @@
+"""The periodic task that gives back what the dead held and rings again for what waits.
+
+A loop in every control process, not a job in the queue that it rescues.  Each duty is a
+transaction of its own, safe beside other sweepers, and is tried again on the next round whatever
+became of it.
+"""
+
+import hashlib
+import logging
+import random
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import orjson
+from sqlalchemy.exc import SQLAlchemyError
+
+from jobs import finishing, lines, rescue, results, waiting, workers
+from jobs.database import Sessions
+from jobs.doorbell import CONTROL, Doorbell, inference_queue
+from jobs.errors import StorageUnavailable
+from jobs.models import JobKind
+from jobs.rescue import WORKER_LOST, Suspect
+from jobs.results import Row, SegmentDraft
+from jobs.storage import Storage
+
+log = logging.getLogger(__name__)
+
+_BACKOFF = timedelta(seconds=1)  # before a rescued shard is claimed again
+_REMEMBER_DEAD = timedelta(days=1)
+
+
+class Sweeper:
+    def __init__(
+        self, sessions: Sessions, storage: Storage, doorbell: Doorbell, *, interval: timedelta
+    ) -> None:
+        self._sessions = sessions
+        self._storage = storage
+        self._doorbell = doorbell
+        self._interval = interval.total_seconds()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval * random.uniform(0.8, 1.2)):
+            self.sweep()
+
+    def sweep(self) -> None:
+        """One round of every duty."""
+        for duty in (
+            self._rescue_shards,
+            self._release,
+            self._expire,
+            self._settle_suspects,
+            self._forget_dead,
+            self._ring,
+        ):
+            _try(duty)
+
+    def _rescue_shards(self) -> None:
+        with self._sessions.begin() as session:
+            rescued = rescue.rescue_shards(session, backoff=_BACKOFF)
+        if rescued:
+            log.warning("shards of dead workers rescued", extra={"shards": len(rescued)})
+
+    def _release(self) -> None:
+        with self._sessions.begin() as session:
+            rescue.release_jobs(session)
+            rescue.release_deliveries(session)
+
+    def _expire(self) -> None:
+        with self._sessions.begin() as session:
+            expired = finishing.expire_due(session)
+        if expired:
+            log.info("jobs expired", extra={"jobs": len(expired)})
+
+    def _settle_suspects(self) -> None:
+        with self._sessions.begin() as session:
+            rescue.cancel_suspects(session)
+            suspects = rescue.suspects(session)
+        for suspect in suspects:
+            self._settle(suspect)
+
+    def _settle(self, suspect: Suspect) -> None:
+        if suspect.is_guilty:
+            self._answer_worker_lost(suspect)
+            return
+        with self._sessions.begin() as session:
+            (rescue.try_again if suspect.is_one_line else rescue.split)(session, suspect)
+
+    def _answer_worker_lost(self, suspect: Suspect) -> None:
+        index, custom_id = self._only_line(suspect)
+        line = lines.never_ran(
+            suspect.job_id,
+            index,
+            custom_id=custom_id,
+            code=WORKER_LOST,
+            message="Every worker that ran this request died.",
+        )
+        key = f"t/{suspect.tenant_id.hex}/b/{suspect.job_id.hex}/out/lost-{suspect.id}.jsonl"
+        self._storage.put(key, line)
+        segment = SegmentDraft(
+            key, len(line), hashlib.sha256(line).hexdigest(), [Row(index, False, 0, len(line))]
+        )
+        with self._sessions.begin() as session:
+            results.flush_lost(session, suspect, segment)
+        log.error("request answered as worker_lost", extra={"job_id": str(suspect.job_id)})
+
+    def _only_line(self, suspect: Suspect) -> tuple[int, str | None]:
+        if suspect.kind is JobKind.REQUEST:
+            return 0, None
+        assert suspect.input_key is not None
+        row = orjson.loads(self._storage.read(suspect.input_key).split(b"\n")[suspect.first_line])
+        return row["index"], row["custom_id"]
+
+    def _forget_dead(self) -> None:
+        with self._sessions.begin() as session:
+            workers.forget_dead(session, age=_REMEMBER_DEAD)
+
+    def _ring(self) -> None:
+        with self._sessions() as session:
+            models, control = waiting.models(session), waiting.for_control(session)
+        for model in models:
+            self._doorbell.ring(inference_queue(model))
+        if control:
+            self._doorbell.ring(CONTROL)
+
+
+def _try(duty: Callable[[], None]) -> None:
+    try:
+        duty()
+    except (SQLAlchemyError, StorageUnavailable):
+        log.warning("a duty of the sweep failed; the next round does it", exc_info=True)

@@ -1,0 +1,88 @@
+"""Sends webhooks: one signed POST an attempt, and its outcome on the delivery's row.
+
+Source: Standard Webhooks 1.0.0.  The id is the event's and stays through all attempts; timestamp
+and signature are the attempt's; the body is the stored payload, byte for byte.
+"""
+
+import logging
+from datetime import UTC, datetime
+
+import httpcore
+from standardwebhooks import Webhook
+
+from jobs import deliveries, ids
+from jobs.database import Sessions
+from jobs.deliveries import DeliveryLease
+from jobs.secrets import Secrets
+from worker.beat import Beat
+from worker.control.egress import AddressRefused, CheckedBackend
+
+log = logging.getLogger(__name__)
+
+_TIMEOUTS = {"connect": 5.0, "write": 5.0, "read": 15.0, "pool": 5.0}  # seconds
+_MAX_ANSWER = 4096  # bytes; more of an answer is not read
+_USER_AGENT = "Gristmill-Webhooks/1"
+
+
+class WebhookSender:
+    def __init__(
+        self, sessions: Sessions, secrets: Secrets, *, beat: Beat, allow_private: bool
+    ) -> None:
+        self._sessions = sessions
+        self._secrets = secrets
+        self._beat = beat
+        self._backend = CheckedBackend(allow_private=allow_private)
+
+    def deliver_next(self) -> bool:
+        """Make one attempt at the webhook that has been due longest.  False if none is due."""
+        with self._sessions.begin() as session:
+            lease = deliveries.claim(session, self._beat.incarnation)
+        if lease is None:
+            return False
+        status, error = self._attempt(lease)
+        with self._sessions.begin() as session:
+            deliveries.record(session, lease, status=status, error=error)
+        log.info("webhook attempted", extra={"delivery_id": str(lease.id), "status": status})
+        return True
+
+    def _attempt(self, lease: DeliveryLease) -> tuple[int | None, str | None]:
+        """Returns the answer's status, or None and why there is none.  Never the answer's body,
+        which would show a tenant what lies behind an address."""
+        try:
+            status = self._post(lease)
+        except AddressRefused as refusal:
+            return None, str(refusal)
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+            return None, type(error).__name__
+        except httpcore.UnsupportedProtocol:
+            return None, "the URL is neither http nor https"
+        return status, None if 200 <= status < 300 else f"the endpoint answered {status}"
+
+    def _post(self, lease: DeliveryLease) -> int:
+        with (
+            httpcore.ConnectionPool(network_backend=self._backend) as pool,
+            pool.stream(
+                "POST",
+                lease.url,
+                headers=self._headers(lease),
+                content=lease.payload.encode(),
+                extensions={"timeout": _TIMEOUTS},
+            ) as answer,
+        ):
+            read = 0
+            for chunk in answer.iter_stream():
+                read += len(chunk)
+                if read >= _MAX_ANSWER:
+                    break
+            return answer.status
+
+    def _headers(self, lease: DeliveryLease) -> dict[str, str]:
+        event_id, now = ids.public(ids.EVENT, lease.event_id), datetime.now(tz=UTC)
+        signer = Webhook(self._secrets.decrypt(lease.webhook_secret))
+        return {
+            "content-type": "application/json",
+            "user-agent": _USER_AGENT,
+            "webhook-id": event_id,
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": signer.sign(event_id, now, lease.payload),
+        }

@@ -1,0 +1,90 @@
+"""What both worker programs do around their work: read settings, log, check the servers, time."""
+
+import logging
+import random
+import sys
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from prometheus_client import start_http_server
+from pydantic import ValidationError
+from sqlalchemy.exc import SQLAlchemyError
+
+from jobs.errors import StorageUnavailable
+from worker.settings import MetricsSettings, WorkerSettings
+
+log = logging.getLogger(__name__)
+
+SettingsT = TypeVar("SettingsT", bound=WorkerSettings)
+
+
+class CannotStart(Exception):
+    """One sentence that says what is wrong and what to do; the program exits with 1."""
+
+
+def read_settings(kind: type[SettingsT]) -> SettingsT:
+    try:
+        return kind()
+    except ValidationError as error:
+        faults = ", ".join(
+            f"{'__'.join(str(part) for part in fault['loc']).upper()} ({fault['msg']})"
+            for fault in error.errors(include_url=False, include_input=False)
+        )
+        raise CannotStart(f"Set these in the environment: {faults}.") from None
+
+
+def log_to_stderr() -> None:
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("botocore").setLevel(logging.WARNING)
+
+
+def serve_metrics(settings: MetricsSettings) -> None:
+    if settings.port is not None:
+        try:
+            start_http_server(settings.port, addr=settings.host)
+        except OSError as error:
+            raise CannotStart(f"METRICS__PORT {settings.port} cannot be used: {error}.") from None
+
+
+def run_or_explain(main: Callable[[], None]) -> None:
+    """Run a program's main; what keeps it from starting becomes one sentence and exit code 1."""
+    log_to_stderr()
+    try:
+        main()
+    except CannotStart as error:
+        sys.exit(f"gristmill: {error}")
+    except SQLAlchemyError as error:
+        cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
+        sys.exit(f"gristmill: Postgres refuses; check DATABASE__URL and the migrations: {cause}")
+    except StorageUnavailable as error:
+        sys.exit(f"gristmill: the bucket refuses; check STORAGE__…: {error}")
+
+
+class Timer:
+    """Calls `work` about every `interval` seconds from a thread of its own, until stopped.
+
+    Whatever a call raises is logged and the next one comes: this is what heals lost bells.
+    """
+
+    def __init__(self, work: Callable[[], None], *, interval: float, name: str) -> None:
+        self._work = work
+        self._interval = interval
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._interval * random.uniform(0.8, 1.2)):
+            try:
+                self._work()
+            except Exception:
+                log.exception("a timer's work failed; it is done again")

@@ -1,0 +1,78 @@
+"""What each worker program reads from the environment, once, in its `main`."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from jobs.settings import (
+    BrokerSettings,
+    DatabaseSettings,
+    LeaseSettings,
+    SecretsSettings,
+    StorageSettings,
+)
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EngineKind(StrEnum):
+    REAL = "real"
+    ECHO = "echo"
+
+
+class ModelSettings(_Group):
+    name: str  # what jobs call it
+    path: str = ""  # a folder, a .gguf file or a bundled model's name; empty: the name itself
+    engine: EngineKind = EngineKind.REAL
+    max_model_len: int | None = None
+    kv_cache_bytes: int | None = None
+
+
+class WebhookSettings(_Group):
+    allow_private: bool = False  # also addresses that are not public, and plain http
+
+
+class MetricsSettings(_Group):
+    host: str = "127.0.0.1"
+    port: int | None = None  # none: no metrics server
+
+
+class DrainSettings(_Group):
+    grace: timedelta = timedelta(seconds=30)  # for leased shards, after SIGTERM
+
+
+class WatchdogSettings(_Group):
+    """How long one engine step may take before the process is replaced."""
+
+    hang_after: timedelta = timedelta(seconds=120)
+
+
+class WorkerSettings(BaseSettings):
+    """Both programs'."""
+
+    model_config = SettingsConfigDict(
+        env_nested_delimiter="__", frozen=True, extra="ignore", env_ignore_empty=True
+    )
+
+    database: DatabaseSettings
+    broker: BrokerSettings
+    storage: StorageSettings
+    secrets: SecretsSettings
+    leases: LeaseSettings = LeaseSettings()
+    metrics: MetricsSettings = MetricsSettings()
+
+
+class ControlSettings(WorkerSettings):
+    webhooks: WebhookSettings = WebhookSettings()
+    threads: Annotated[int, Field(ge=1)] = 4
+
+
+class InferenceSettings(WorkerSettings):
+    model: ModelSettings
+    drain: DrainSettings = DrainSettings()
+    watchdog: WatchdogSettings = WatchdogSettings()
