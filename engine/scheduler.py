@@ -42,6 +42,14 @@ class Scheduler:
         return len(self._running)
 
     @property
+    def num_blocks(self) -> int:
+        return self._blocks.num_blocks
+
+    @property
+    def num_blocks_held(self) -> int:
+        return self._blocks.num_held
+
+    @property
     def room(self) -> int:
         """Tokens of KV not promised to any sequence yet; negative if more is promised than is."""
         blocks = self._blocks
@@ -140,6 +148,7 @@ class Scheduler:
         self._blocks.reuse(seq)
         if seq.num_cached_prompt_tokens is None:
             seq.num_cached_prompt_tokens = seq.num_computed_tokens
+            batch.started.append(seq)
         seq.state = State.RUNNING
         insort(self._running, seq, key=lambda running: running.order)
         self._schedule(seq, min(seq.num_owed_tokens, batch.budget), batch)

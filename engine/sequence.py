@@ -20,6 +20,7 @@ class State(StrEnum):
 class Sequence:
     """`token_ids` holds the prompt, then every sampled token.
 
+    seq_id: in order of arrival
     max_tokens: completion tokens, not total
     max_tokens_given: whether the client named that limit, or it is only where the model's ends
     num_computed_tokens: tokens whose K and V are in the cache
@@ -27,6 +28,7 @@ class Sequence:
     """
 
     seq_id: int
+    request_id: str
     token_ids: list[int]
     max_tokens: int
     max_tokens_given: bool = True

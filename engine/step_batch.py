@@ -25,11 +25,17 @@ class Chunk:
 
 @dataclass(slots=True)
 class StepBatch:
-    """The chunks of one step.  `budget` counts down the tokens still to give out."""
+    """The chunks of one step.
+
+    budget: counts down the tokens still to give out
+    decodes: the chunks of exactly one token
+    started: sequences that had never run before
+    """
 
     budget: int
-    decodes: list[Chunk] = field(default_factory=list)  # chunks of exactly one token
+    decodes: list[Chunk] = field(default_factory=list)
     prefills: list[Chunk] = field(default_factory=list)
+    started: list[Sequence] = field(default_factory=list)
     preempted: list[Sequence] = field(default_factory=list)
 
     @property

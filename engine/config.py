@@ -1,0 +1,53 @@
+"""The engine's settings: as they are asked for, and resolved.
+
+`EngineSettings` may leave anything out; `EngineConfig` has a value for everything.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+import torch
+
+Precision = Literal["auto", "fp32", "bf16", "fp16"]
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class EngineSettings(TypedDict, total=False):
+    """device: auto, cpu, cuda or cuda:N
+    precision: auto is bf16 on CUDA and fp32 on a CPU
+    max_model_len: tokens of prompt and completion together; default: what the model and KV allow
+    max_num_seqs, max_num_batched_tokens: sequences and tokens of one step
+    kv_cache_bytes: default: what `memory_fraction` of the card leaves beside the weights; on a CPU
+        a share of the memory that is free
+    block_size: tokens of a KV block
+    """
+
+    device: str
+    precision: Precision
+    max_model_len: int | None
+    max_num_seqs: int | None
+    max_num_batched_tokens: int | None
+    kv_cache_bytes: int | None
+    memory_fraction: float
+    block_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """num_blocks: KV blocks of block_size tokens."""
+
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    block_size: int
+    num_blocks: int
+
+    @property
+    def num_kv_tokens(self) -> int:
+        return self.num_blocks * self.block_size
+
+    @property
+    def max_concurrency(self) -> float:
+        """Requests of max_model_len tokens that fit at once, nothing shared."""
+        return self.num_blocks / -(-self.max_model_len // self.block_size)

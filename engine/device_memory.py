@@ -1,0 +1,29 @@
+"""How much memory the KV cache may take."""
+
+from pathlib import Path
+
+import torch
+
+GIB = 1024**3
+CPU_SHARE = 0.25  # of the free memory: a machine's memory is not ours alone, as a card's is
+CPU_LIMIT = 2 * GIB
+
+
+def memory_for_kv(device: torch.device, *, memory_fraction: float, reserve: int) -> int:
+    """Bytes, with the weights loaded already.
+
+    memory_fraction: of the card's memory, for all that the engine keeps on it
+    reserve: bytes of it that a step's activations need
+    """
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        return int(free - total * (1 - memory_fraction)) - reserve
+    return min(CPU_LIMIT, int(CPU_SHARE * _free_memory()))
+
+
+def _free_memory() -> int:
+    """Bytes that could be had without swapping, as the kernel estimates it."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("/proc/meminfo does not say MemAvailable")

@@ -1,0 +1,90 @@
+"""Builds the tokenizer that a GGUF describes in its metadata.
+
+A GGUF names its rule for cutting text into words (`tokenizer.ggml.pre`) but does not contain it, so
+the rules live here.  transformers can read a GGUF's vocabulary too, but it takes GPT-2's rule
+whatever the file names, which gives other ids wherever digits follow spaces.
+"""
+
+from typing import Any
+
+from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, processors
+from tokenizers import Tokenizer as Backend
+
+from engine.errors import ModelUnusable
+from engine.tokenizer import Tokenizer
+from engine.weights.gguf_file import GgufFile
+
+# tokenizer.ggml.token_type
+CONTROL = 3
+USER_DEFINED = 4
+
+LLAMA3_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def load_gguf_tokenizer(file: GgufFile) -> Tokenizer:
+    """Raises ModelUnusable for a kind of tokenizer that we cannot build exactly."""
+    from transformers import PreTrainedTokenizerFast
+
+    kind = file.require("tokenizer.ggml.model")
+    if kind != "gpt2":
+        raise ModelUnusable(
+            f"{file.path} has a tokenizer of kind {kind!r}, which we do not build from a GGUF: "
+            "use the model's safetensors"
+        )
+    tokens = file.require("tokenizer.ggml.tokens")
+    special = {
+        f"{role}_token": tokens[file.require(key)]
+        for role in ("bos", "eos")
+        if (key := f"tokenizer.ggml.{role}_token_id") in file.keys
+    }
+    loaded = PreTrainedTokenizerFast(
+        tokenizer_object=_backend(file, tokens),
+        chat_template=file.get("tokenizer.chat_template"),
+        **special,
+    )
+    return Tokenizer(loaded, _eos_token_ids(file))
+
+
+def _backend(file: GgufFile, tokens: list[str]) -> Backend:
+    pre = file.get("tokenizer.ggml.pre", "gpt-2")
+    merges = [tuple(merge.split(" ")) for merge in file.require("tokenizer.ggml.merges")]
+    vocab = {token: index for index, token in enumerate(tokens)}
+    backend = Backend(models.BPE(vocab=vocab, merges=merges, ignore_merges=pre == "llama-bpe"))
+    backend.pre_tokenizer = _word_rule(file, pre)
+    backend.decoder = decoders.ByteLevel()
+    types = file.require("tokenizer.ggml.token_type")
+    for kind, special in ((CONTROL, True), (USER_DEFINED, False)):
+        added = [token for token, of_kind in zip(tokens, types, strict=True) if of_kind == kind]
+        backend.add_tokens([AddedToken(t, special=special, normalized=False) for t in added])
+    if file.get("tokenizer.ggml.add_bos_token", False):
+        bos = tokens[file.require("tokenizer.ggml.bos_token_id")]
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{bos} $A", special_tokens=[(bos, vocab[bos])]
+        )
+    return backend
+
+
+def _word_rule(file: GgufFile, name: str) -> Any:
+    gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    match name:
+        case "gpt-2":
+            return gpt2
+        case "smollm":
+            digits = pre_tokenizers.Digits(individual_digits=True)
+            return pre_tokenizers.Sequence([digits, gpt2])
+        case "llama-bpe":
+            words = pre_tokenizers.Split(Regex(LLAMA3_WORDS), behavior="isolated")
+            to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+            return pre_tokenizers.Sequence([words, to_bytes])
+    raise ModelUnusable(
+        f"{file.path} cuts text into words as {name!r}; we know gpt-2, smollm and llama-bpe: "
+        "use the model's safetensors"
+    )
+
+
+def _eos_token_ids(file: GgufFile) -> frozenset[int]:
+    keys = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
+    return frozenset(file.require(key) for key in keys if key in file.keys)

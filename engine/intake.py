@@ -1,0 +1,86 @@
+"""Turns requests into token ids, or says why one of them cannot be.
+
+Tokenises all of them as one batch.  Whatever is wrong with one request, be it a template that
+raises or a prompt that is too long, is that request's refusal and nobody else's.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from engine.refusals import refuse_length, refuse_params, refuse_token_ids
+from engine.requests import Refusal, Request
+from engine.tokenizer import Tokenizer
+
+log = logging.getLogger(__name__)
+
+
+class Text(NamedTuple):
+    """A prompt still to be encoded.  A rendered chat brings its own special tokens."""
+
+    text: str
+    is_chat: bool
+
+
+Item: TypeAlias = Text | list[int] | Refusal
+
+
+class Intake:
+    def __init__(self, tokenizer: Tokenizer, *, vocab_size: int, max_model_len: int) -> None:
+        self._tokenizer = tokenizer
+        self._vocab_size = vocab_size
+        self._max_model_len = max_model_len
+
+    def prompts(self, requests: Sequence[Request]) -> list[list[int] | Refusal]:
+        """Return each request's prompt as token ids, in order, or its refusal."""
+        items = [refuse_params(request.params) or self._read(request) for request in requests]
+        for chats in (False, True):
+            self._encode(items, chats=chats)
+        return [self._check(r, item) for r, item in zip(requests, items, strict=True)]
+
+    def _read(self, request: Request) -> Item:
+        prompt = request.prompt
+        if isinstance(prompt, str):
+            return Text(prompt, is_chat=False)
+        if not prompt or not isinstance(prompt[0], Mapping):
+            return [token for token in prompt if isinstance(token, int)]
+        if not self._tokenizer.has_chat_template:
+            message = "This model has no chat template: send a prompt, not messages."
+            return Refusal("no_chat_template", message, "messages")
+        messages = [message for message in prompt if isinstance(message, Mapping)]
+        try:
+            return Text(self._tokenizer.render_chat(messages), is_chat=True)
+        except Exception as error:  # the template is the model's code: it may raise anything
+            log.warning("chat template failed", extra={"request_id": request.request_id})
+            message = f"The model's chat template refuses these messages: {error}"
+            return Refusal("invalid_messages", message, "messages")
+
+    def _encode(self, items: list[Item], *, chats: bool) -> None:
+        """Replace the texts among the items, those of chats or the others, by their token ids."""
+        texts = {
+            index: item.text
+            for index, item in enumerate(items)
+            if isinstance(item, Text) and item.is_chat is chats
+        }
+        for index, encoded in zip(texts, self._encoded(list(texts.values()), chats), strict=True):
+            items[index] = encoded
+
+    def _encoded(self, texts: list[str], is_chat: bool) -> Sequence[list[int] | Refusal]:
+        try:
+            return self._tokenizer.encode(texts, add_special_tokens=not is_chat)
+        except (TypeError, ValueError) as error:
+            if len(texts) == 1:
+                message = f"The prompt cannot be encoded: {error}"
+                return [Refusal("invalid_prompt", message, "prompt")]
+            # One of them is not text, and the tokenizer does not say which.
+            return [self._encoded([text], is_chat)[0] for text in texts]
+
+    def _check(self, request: Request, item: Item) -> list[int] | Refusal:
+        assert not isinstance(item, Text), "every text has been encoded"
+        if isinstance(item, Refusal):
+            return item
+        return (
+            refuse_token_ids(item, vocab_size=self._vocab_size)
+            or refuse_length(len(item), request.params, max_model_len=self._max_model_len)
+            or item
+        )

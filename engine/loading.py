@@ -1,0 +1,96 @@
+"""Puts an engine together: model, KV cache, scheduler, tokenizer."""
+
+import os
+from collections.abc import Callable
+from typing import Unpack
+
+import torch
+
+from engine.block_pool import BlockPool
+from engine.config import EngineConfig, EngineSettings
+from engine.engine import Engine
+from engine.intake import Intake
+from engine.model_runner import ModelRunner
+from engine.models.llama import Llama
+from engine.models.registry import load_model
+from engine.opening import open_model
+from engine.prefix_tree import PrefixTree
+from engine.resolving import kv_bytes_per_token, resolve_config, resolve_device, resolve_dtype
+from engine.scheduler import Scheduler
+from engine.sequence_blocks import SequenceBlocks
+from engine.step_inputs import StepInputBuilder
+
+
+def load_engine(
+    model: str,
+    *,
+    on_report: Callable[[str], None] = print,
+    **settings: Unpack[EngineSettings],
+) -> Engine:
+    """Load a model and be ready for requests.
+
+    model: a Hugging Face folder with safetensors, a .gguf file, or a bundled model's name
+    on_report: is told, line by line, what every setting was resolved to
+    settings: see EngineSettings
+
+    Raises ModelUnusable, with one sentence for a person, if the checkpoint is missing, truncated,
+    pickled or of an unknown architecture, or if the settings cannot be met.
+    """
+    device = resolve_device(settings)
+    dtype = resolve_dtype(settings, device)
+    if device.type == "cpu":
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+    checkpoint, tokenizer = open_model(model)
+    loaded = load_model(checkpoint, device=device, dtype=dtype)
+    config = resolve_config(settings, loaded.config, device=device, dtype=dtype)
+    for line in _report(model, loaded, config):
+        on_report(line)
+    return Engine(
+        _scheduler(config, checkpoint.digest),
+        _runner(loaded, config),
+        intake=Intake(
+            tokenizer, vocab_size=loaded.config.vocab_size, max_model_len=config.max_model_len
+        ),
+        tokenizer=tokenizer,
+        max_model_len=config.max_model_len,
+    )
+
+
+def _scheduler(config: EngineConfig, digest: bytes) -> Scheduler:
+    pool = BlockPool(config.num_blocks, config.block_size)
+    tree = PrefixTree(block_size=config.block_size, model=digest)
+    return Scheduler(
+        SequenceBlocks(pool, tree),
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        max_num_seqs=config.max_num_seqs,
+    )
+
+
+def _runner(model: Llama, config: EngineConfig) -> ModelRunner:
+    shape = model.config
+    block = (config.num_blocks, config.block_size)
+    kv_cache = torch.zeros(
+        (shape.num_layers, 2, *block, shape.num_kv_heads, shape.head_dim),
+        dtype=model.dtype,
+        device=model.device,
+    )
+    inputs = StepInputBuilder(
+        max_tokens=config.max_num_batched_tokens,
+        max_seqs=config.max_num_seqs,
+        max_blocks=-(-config.max_model_len // config.block_size),
+        block_size=config.block_size,
+        device=model.device,
+    )
+    return ModelRunner(model, kv_cache, inputs)
+
+
+def _report(name: str, model: Llama, config: EngineConfig) -> list[str]:
+    kv_bytes = config.num_kv_tokens * kv_bytes_per_token(model.config, model.dtype)
+    return [
+        f"model {name}: {str(model.dtype).removeprefix('torch.')} on {model.device}",
+        f"max_model_len {config.max_model_len}, max_num_seqs {config.max_num_seqs}, "
+        f"max_num_batched_tokens {config.max_num_batched_tokens}",
+        f"KV cache: {kv_bytes / 1024**3:.2f} GiB, {config.num_blocks} blocks of "
+        f"{config.block_size} tokens, {config.num_kv_tokens} tokens; maximum concurrency for "
+        f"{config.max_model_len} tokens per request: {config.max_concurrency:.1f}x",
+    ]

@@ -1,0 +1,39 @@
+"""Runs one step on the device: chunks in, one token per sampling chunk out.
+
+This file must never know why a sequence is in the step or what becomes of its tokens: no queue, no
+stopping, no text, no request.
+"""
+
+from collections.abc import Callable
+
+import torch
+
+from engine.models.llama import Llama
+from engine.sampling import Draw, sample
+from engine.sequence import Sequence
+from engine.step_batch import StepBatch
+from engine.step_inputs import StepInputBuilder
+
+
+class ModelRunner:
+    """kv_cache: [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim]."""
+
+    def __init__(self, model: Llama, kv_cache: torch.Tensor, inputs: StepInputBuilder) -> None:
+        self._model = model
+        self._kv_cache = kv_cache
+        self._inputs = inputs
+
+    @torch.inference_mode()
+    def run(self, batch: StepBatch, draw: Callable[[Sequence], Draw]) -> list[int]:
+        """Compute the step.  Returns tokens in the order of those of its chunks that sample.
+
+        draw: how to choose a sequence's next token
+        """
+        inputs = self._inputs.build(batch)
+        hidden = self._model.forward(inputs, self._kv_cache)
+        draws = [draw(chunk.seq) for chunk in batch.chunks if chunk.samples]
+        if not draws:
+            return []
+        logits = self._model.logits(hidden[inputs.sample_rows])
+        tokens: list[int] = sample(logits, draws).tolist()
+        return tokens

@@ -1,0 +1,51 @@
+"""What is refused of a single request, and the words in which it is.
+
+Every function returns None if there is nothing to refuse.
+"""
+
+import math
+from collections.abc import Sequence
+
+from engine.requests import Refusal, SamplingParams
+
+
+def refuse_params(params: SamplingParams) -> Refusal | None:
+    """Refuse the first value that no completion could be made with."""
+    rules = (
+        ("max_tokens", params.max_tokens is None or params.max_tokens >= 1, "at least 1"),
+        ("temperature", 0 <= params.temperature < math.inf, "0 or more"),
+        ("top_p", 0 < params.top_p <= 1, "more than 0 and at most 1"),
+        ("top_k", params.top_k >= 0, "0 (all tokens) or more"),
+        ("stop", all(params.stop), "non-empty strings"),
+    )
+    for param, holds, wanted in rules:
+        if not holds:
+            message = f"{param} must be {wanted}, not {getattr(params, param)!r}."
+            return Refusal("invalid_value", message, param)
+    return None
+
+
+def refuse_token_ids(token_ids: Sequence[int], *, vocab_size: int) -> Refusal | None:
+    if not token_ids:
+        return Refusal("invalid_prompt", "The prompt is empty.", "prompt")
+    for token in (min(token_ids), max(token_ids)):
+        if not 0 <= token < vocab_size:
+            message = f"The prompt has token id {token}; the model's end at {vocab_size - 1}."
+            return Refusal("invalid_prompt", message, "prompt")
+    return None
+
+
+def refuse_length(
+    num_prompt_tokens: int, params: SamplingParams, *, max_model_len: int
+) -> Refusal | None:
+    output = 1 if params.max_tokens is None else params.max_tokens
+    if num_prompt_tokens + output <= max_model_len:
+        return None
+    asked = f"{num_prompt_tokens} in the prompt"
+    if params.max_tokens is not None:
+        asked += f", {params.max_tokens} in the completion"
+    message = (
+        f"This model's maximum context length is {max_model_len} tokens, but you asked for "
+        f"{num_prompt_tokens + output} ({asked}). Shorten the prompt or the completion."
+    )
+    return Refusal("context_length_exceeded", message, "messages")

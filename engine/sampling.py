@@ -1,0 +1,92 @@
+"""Chooses the next token of every sequence of a step at once.
+
+Randomness is counter-based: the number that decides a token is a hash of the request's seed and the
+token's position, so it does not depend on what else is in the step, nor on how often the sequence
+was preempted.  It is used on the cumulative distribution, one number a token.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+GREEDY_BELOW = 1e-5  # a temperature this low is greedy in fp32
+
+
+class Draw(NamedTuple):
+    """How to choose one token.  position: its index in the sequence; top_k: 0 keeps all."""
+
+    temperature: float
+    top_p: float
+    top_k: int
+    seed: int
+    position: int
+
+
+def sample(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
+    """Return one token id per row, [num_rows] int64.  logits: [num_rows, vocab_size]."""
+    tokens = logits.argmax(dim=-1)
+    random = [row for row, draw in enumerate(draws) if draw.temperature >= GREEDY_BELOW]
+    if random:
+        rows = torch.tensor(random, device=logits.device)
+        tokens[rows] = _draw(logits[rows], [draws[row] for row in random])
+    return tokens
+
+
+def _draw(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
+    device = logits.device
+    temperatures = torch.tensor([draw.temperature for draw in draws], device=device)
+    weights = torch.softmax(logits.float() / temperatures[:, None], dim=-1)
+    narrowed = [row for row, draw in enumerate(draws) if draw.top_k > 0 or draw.top_p < 1]
+    if narrowed:
+        rows = torch.tensor(narrowed, device=device)
+        weights[rows] = _narrow(weights[rows], [draws[row] for row in narrowed])
+    cumulative = weights.double().cumsum(dim=-1)
+    target = uniform(draws, device)[:, None] * cumulative[:, -1:]
+    # The first token whose share begins at or before the target and ends after it.
+    chosen = torch.searchsorted(cumulative, target, right=True).squeeze(-1)
+    return chosen.clamp_(max=logits.shape[-1] - 1)
+
+
+def _narrow(weights: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
+    """Zero what is outside top_k, and of the rest what is outside top_p.  Ties stay together."""
+    device, vocab_size = weights.device, weights.shape[-1]
+    top_k = torch.tensor([draw.top_k or vocab_size for draw in draws], device=device)[:, None]
+    top_p = torch.tensor([draw.top_p for draw in draws], device=device)[:, None]
+    ranked = weights.sort(dim=-1, descending=True).values
+    ranked = ranked.masked_fill(torch.arange(vocab_size, device=device) >= top_k, 0)
+    before = ranked.cumsum(dim=-1) - ranked
+    kept = (before < top_p * ranked.sum(dim=-1, keepdim=True)) & (ranked > 0)
+    least = ranked.masked_fill(~kept, torch.inf).amin(dim=-1, keepdim=True)
+    return weights.masked_fill(weights < least, 0)
+
+
+def uniform(draws: list[Draw], device: torch.device) -> torch.Tensor:
+    """[num_rows] fp64 in [0, 1), from each row's seed and position alone."""
+    seeds = torch.tensor([_signed(draw.seed) for draw in draws], device=device)
+    positions = torch.tensor([draw.position for draw in draws], device=device)
+    bits = _mix(_mix(seeds) + positions * _GOLDEN)
+    return _shift_right(bits, 11).double() * 2.0**-53
+
+
+def _signed(value: int) -> int:
+    """The int64 with the same low 64 bits."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+_GOLDEN = _signed(0x9E3779B97F4A7C15)
+
+
+def _mix(bits: torch.Tensor) -> torch.Tensor:
+    """Spread every bit over all 64; products wrap around.
+
+    Source: Steele, Lea & Flood 2014, doi:10.1145/2714064.2660195 (SplitMix64).
+    """
+    bits = bits + _GOLDEN
+    bits = (bits ^ _shift_right(bits, 30)) * _signed(0xBF58476D1CE4E5B9)
+    bits = (bits ^ _shift_right(bits, 27)) * _signed(0x94D049BB133111EB)
+    return bits ^ _shift_right(bits, 31)
+
+
+def _shift_right(bits: torch.Tensor, count: int) -> torch.Tensor:
+    """Shift zeros in from the left, as if the int64 had no sign."""
+    return (bits >> count) & ((1 << (64 - count)) - 1)

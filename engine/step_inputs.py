@@ -1,0 +1,112 @@
+"""Turns the chunks of a step into the tensors that the model reads."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from engine.step_batch import Chunk, StepBatch
+from kernels import AttentionMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class StepInputs:
+    """token_ids, positions, slot_mapping: [num_tokens] int64; sample_rows: [num_sampled] int64."""
+
+    token_ids: torch.Tensor
+    positions: torch.Tensor
+    slot_mapping: torch.Tensor
+    sample_rows: torch.Tensor
+    attention: AttentionMetadata
+
+
+class StepInputBuilder:
+    """Fills buffers that live as long as the engine, and copies them to the device.
+
+    What `build` returns is overwritten by the next call.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_tokens: int,
+        max_seqs: int,
+        max_blocks: int,
+        block_size: int,
+        device: torch.device,
+    ) -> None:
+        self._block_size = block_size
+        self._device = device
+        self._tokens = self._buffer((3, max_tokens), torch.int64)  # ids, positions, slots
+        self._tables = self._buffer((max_seqs, max_blocks), torch.int32)
+        self._lens = self._buffer((max_seqs,), torch.int32)
+        self._starts = self._buffer((max_seqs + 1,), torch.int32)
+        self._rows = self._buffer((max_seqs,), torch.int64)
+
+    def build(self, batch: StepBatch) -> StepInputs:
+        chunks = batch.chunks
+        counts = np.array([chunk.num_tokens for chunk in chunks])
+        num_seqs, num_tokens = len(chunks), int(counts.sum())
+        starts = self._starts.numpy()[: num_seqs + 1]
+        starts[0] = 0
+        np.cumsum(counts, out=starts[1:])
+        width = self._fill_sequences(chunks)
+        self._fill_tokens(chunks, starts)
+        self._fill_slots(chunks, counts, starts)
+        samples = np.array([chunk.samples for chunk in chunks])
+        rows = starts[1:][samples] - 1
+        self._rows.numpy()[: len(rows)] = rows
+        token_ids, positions, slots = self._to_device(self._tokens[:, :num_tokens])
+        return StepInputs(
+            token_ids=token_ids,
+            positions=positions,
+            slot_mapping=slots,
+            sample_rows=self._to_device(self._rows[: len(rows)]),
+            attention=AttentionMetadata(
+                block_tables=self._to_device(self._tables[:num_seqs, :width]),
+                seq_lens=self._to_device(self._lens[:num_seqs]),
+                query_starts=self._to_device(self._starts[: num_seqs + 1]),
+                num_decodes=len(batch.decodes),
+                max_query_len=int(counts.max()),
+                max_seq_len=int(self._lens.numpy()[:num_seqs].max()),
+            ),
+        )
+
+    def _fill_sequences(self, chunks: list[Chunk]) -> int:
+        """Write block tables and lengths; return the length of the longest table."""
+        tables, lens = self._tables.numpy(), self._lens.numpy()
+        width = 0
+        for row, chunk in enumerate(chunks):
+            table = chunk.seq.block_table
+            tables[row, : len(table)] = table
+            lens[row] = chunk.start + chunk.num_tokens
+            width = max(width, len(table))
+        return width
+
+    def _fill_tokens(self, chunks: list[Chunk], starts: np.ndarray) -> None:
+        ids, positions, _ = self._tokens.numpy()
+        for start, chunk in zip(starts.tolist(), chunks, strict=False):
+            if chunk.num_tokens == 1:
+                ids[start], positions[start] = chunk.seq.token_ids[chunk.start], chunk.start
+                continue
+            end = start + chunk.num_tokens
+            stop = chunk.start + chunk.num_tokens
+            ids[start:end] = chunk.seq.token_ids[chunk.start : stop]
+            positions[start:end] = np.arange(chunk.start, stop)
+
+    def _fill_slots(self, chunks: list[Chunk], counts: np.ndarray, starts: np.ndarray) -> None:
+        num_tokens = int(starts[-1])
+        _, positions, slots = self._tokens.numpy()[:, :num_tokens]
+        seqs = np.repeat(np.arange(len(chunks)), counts)
+        block, offset = np.divmod(positions, self._block_size)
+        slots[:] = self._tables.numpy()[seqs, block] * self._block_size + offset
+        for start, chunk in zip(starts.tolist(), chunks, strict=False):
+            # Only the last token of a prompt that is cached whole: others may read its block now.
+            if chunk.start < chunk.seq.num_reused_tokens:
+                slots[start] = -1
+
+    def _buffer(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(shape, dtype=dtype, pin_memory=self._device.type == "cuda")
+
+    def _to_device(self, part: torch.Tensor) -> torch.Tensor:
+        return part.to(self._device, non_blocking=True).contiguous()

@@ -1,0 +1,44 @@
+"""Text to token ids and back, and chat messages to text.
+
+Wraps a Hugging Face fast tokenizer.  This is the only place where a chat template is rendered:
+`apply_chat_template` runs it in jinja2's ImmutableSandboxedEnvironment, because a template comes
+with the model and its messages come from clients.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.requests import Message
+
+
+class Tokenizer:
+    """eos_token_ids: the tokens with which the model ends a completion."""
+
+    def __init__(self, hugging_face: Any, eos_token_ids: frozenset[int]) -> None:
+        self._hugging_face = hugging_face
+        self._backend = hugging_face.backend_tokenizer
+        self.eos_token_ids = eos_token_ids
+
+    @property
+    def has_chat_template(self) -> bool:
+        return bool(self._hugging_face.chat_template)
+
+    def render_chat(self, messages: Sequence[Message]) -> str:
+        """Return the text at whose end the assistant's answer begins.
+
+        Raises whatever the template raises: it is not our code.
+        """
+        text: str = self._hugging_face.apply_chat_template(
+            list(messages), tokenize=False, add_generation_prompt=True
+        )
+        return text
+
+    def encode(self, texts: Sequence[str], *, add_special_tokens: bool) -> list[list[int]]:
+        """Encode all texts at once.  A rendered chat has its special tokens already."""
+        encodings = self._backend.encode_batch(list(texts), add_special_tokens=add_special_tokens)
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Special tokens are left out; bytes that are not UTF-8 become U+FFFD."""
+        text: str = self._backend.decode(list(token_ids), skip_special_tokens=True)
+        return text
