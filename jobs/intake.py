@@ -11,13 +11,13 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from jobs import fairness, files
-from jobs.errors import InvalidValue, ModelNotFound
-from jobs.models import Job, JobKind, JobState, Model, OnInvalidLine, Shard
+from jobs import fairness, files, reading
+from jobs.errors import InvalidValue
+from jobs.models import Job, JobKind, JobState, OnInvalidLine, Shard
 from jobs.requests import check_body, expected_output_tokens
 
 MAX_URL_LENGTH = 2048
@@ -58,7 +58,7 @@ def create_request_job(session: Session, *, tenant_id: UUID, new: NewJob) -> UUI
     """
     body = _with_model(new)
     check_body(new.endpoint, body)
-    _require_model(session, new.model)
+    reading.get_model(session, name=new.model)
     job_id = session.scalars(
         insert(Job)
         .values(
@@ -137,14 +137,6 @@ def _with_model(new: NewJob) -> dict[str, Any]:
             param="body.model",
         )
     return new.body | {"model": new.model}
-
-
-def _require_model(session: Session, name: str) -> None:
-    if session.scalar(select(Model.name).where(Model.name == name)) is None:
-        raise ModelNotFound(
-            f"There is no model named {name!r}; GET /v1/models lists those there are.",
-            param="model",
-        )
 
 
 def check_webhook_url(url: str, *, allow_private: bool) -> None:

@@ -5,7 +5,7 @@ is bounded, and names the tenant or takes ids that came from one that did.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from jobs import paging
-from jobs.errors import NotFound
+from jobs.errors import ModelNotFound, NotFound
 from jobs.models import TERMINAL_STATES, Job, JobKind, JobState, Model, Result, Segment
 from jobs.paging import Cursor
 
@@ -91,7 +91,7 @@ def list_jobs(session: Session, *, tenant_id: UUID, kind: JobKind, cursor: Curso
 _FINISHED = text("SELECT id FROM jobs WHERE id = ANY(:job_ids) AND finished_at IS NOT NULL")
 
 
-def finished_among(session: Session, job_ids: Sequence[UUID]) -> set[UUID]:
+def finished_among(session: Session, job_ids: Collection[UUID]) -> set[UUID]:
     """Those of the jobs that are terminal: one query for everyone who waits."""
     return set(session.scalars(_FINISHED, {"job_ids": list(job_ids)}))
 
@@ -101,9 +101,14 @@ def list_models(session: Session) -> Sequence[Model]:
 
 
 def get_model(session: Session, *, name: str) -> Model:
-    model = session.get(Model, name)
+    """Raises ModelNotFound."""
+    # No stored name has U+0000, and Postgres does not take it in a question either.
+    model = None if "\x00" in name else session.get(Model, name)
     if model is None:
-        raise NotFound(f"There is no model named {name!r}; GET /v1/models lists those there are.")
+        raise ModelNotFound(
+            f"There is no model named {name[:80]!a}; GET /v1/models lists those there are.",
+            param="model",
+        )
     return model
 
 

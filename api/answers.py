@@ -1,0 +1,56 @@
+"""The answer to a POST that creates: made once, however often it is asked for under one key."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from api.deps import CurrentCaller
+from jobs import idempotency
+from jobs.idempotency import KeyedRequest
+from jobs.keys import Caller
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=255,
+        description="Sent again with the same body, the first answer comes again. Kept 24 hours.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """One sending of a POST.  Without a key, each sending is another request."""
+
+    caller: Caller
+    call: str
+    key: str | None
+
+    def answer(self, session: Session, make: Callable[[], BaseModel], *, body: str) -> str:
+        """The first answer if there was one; else what `make` makes, kept in its transaction.
+
+        `body` is the request's content in one canonical form.
+        """
+        if self.key is None:
+            return make().model_dump_json()
+        digest = hashlib.sha256(f"{self.call}\n{body}".encode()).hexdigest()
+        request = KeyedRequest(self.caller.tenant_id, self.key, digest)
+        first = idempotency.claim(session, request)
+        if first is not None:
+            return first
+        answer = make().model_dump_json()
+        idempotency.keep(session, request, response=answer)
+        return answer
+
+
+def _once(request: Request, caller: CurrentCaller, idempotency_key: IdempotencyKey = None) -> Once:
+    return Once(caller, f"{request.method} {request.url.path}", idempotency_key)
+
+
+OneAnswer = Annotated[Once, Depends(_once)]

@@ -1,0 +1,34 @@
+"""Puts the API together: routes, errors, metrics, and the operator's page beside them."""
+
+from datetime import timedelta
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from api import errors
+from api.dashboard.app import create_dashboard
+from api.dashboard.collector import QueueCollector
+from api.dashboard.snapshots import Snapshots
+from api.metrics import CountRequests, HttpMetrics
+from api.routes import batches, files, jobs, models, operations
+from api.services import Services
+
+
+def create_app(services: Services, *, beat_ttl: timedelta) -> FastAPI:
+    """`beat_ttl` is how long a worker's beat lasts: the page shows its age by it."""
+    registry = CollectorRegistry()
+    snapshots = Snapshots(services.sessions, beat_ttl=beat_ttl)
+    registry.register(QueueCollector(snapshots))
+
+    app = FastAPI(title="Gristmill", redoc_url=None)
+    app.state.services = services
+    app.state.registry = registry
+    for part in (jobs, batches, files, models, operations):
+        app.include_router(part.router)
+    app.mount(
+        "/dashboard",
+        create_dashboard(sessions=services.sessions, secrets=services.secrets, snapshots=snapshots),
+    )
+    errors.install(app)
+    app.add_middleware(CountRequests, metrics=HttpMetrics(registry))
+    return app

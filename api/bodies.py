@@ -1,0 +1,62 @@
+"""Reads a JSON body: counted, strictly parsed, and held against its schema.
+
+Not FastAPI's own body parameter, which reads all of it before it asks who the caller is, and whose
+parser takes what api/strict_json.py refuses.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from api import strict_json
+from api.deps import AllServices, CurrentCaller
+from api.errors import refusal_of
+from jobs.errors import InvalidValue, TooLarge
+
+Schema = TypeVar("Schema", bound=BaseModel)
+
+
+def body_of(schema: type[Schema]) -> Callable[..., Awaitable[Schema]]:
+    """A dependency that gives the request's body as `schema`, to an authenticated caller only."""
+
+    async def read(request: Request, services: AllServices, _: CurrentCaller) -> Schema:
+        raw = await _read(request, limit=services.limits.json_bytes)
+        # Ten megabytes take a while to parse, and the event loop is everyone's.
+        return await run_in_threadpool(_validated, schema, raw)
+
+    return read
+
+
+def documented(schema: type[BaseModel]) -> dict[str, Any]:
+    """The `openapi_extra` of a route whose body `body_of` reads."""
+    content = {"application/json": {"schema": schema.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+async def _read(request: Request, *, limit: int) -> bytes:
+    refuse_encoded(request)
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > limit:
+            raise TooLarge(f"The body has over {limit:,} bytes. Send a file for that much.")
+    return bytes(raw)
+
+
+def refuse_encoded(request: Request) -> None:
+    """A compressed body could grow without bound, so none is unpacked."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise InvalidValue("Send the body uncompressed.", param="Content-Encoding")
+
+
+def _validated(schema: type[Schema], raw: bytes) -> Schema:
+    value = strict_json.parse(raw)
+    if not isinstance(value, dict):
+        raise InvalidValue("The body must be a JSON object.")
+    try:
+        return schema.model_validate(value)
+    except ValidationError as error:
+        raise refusal_of(error) from error

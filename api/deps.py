@@ -1,0 +1,63 @@
+"""What a route may ask for: the caller, a transaction, the services, a page's cursor."""
+
+from collections.abc import Iterator
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Depends, Header, Request
+from sqlalchemy.orm import Session
+
+from api.services import Services
+from jobs import keys
+from jobs.errors import NotAuthenticated, NotFound
+from jobs.ids import parse
+from jobs.keys import Caller
+
+
+async def services(request: Request) -> Services:
+    found: Services = request.app.state.services
+    return found
+
+
+AllServices = Annotated[Services, Depends(services)]
+
+
+def db_session(request: Request) -> Iterator[Session]:
+    """One request is one transaction: commit on return, roll back on any exception."""
+    found: Services = request.app.state.services
+    with found.sessions.begin() as session:
+        yield session
+
+
+# scope="function": commit before the response leaves.  FastAPI's default runs the code after
+# `yield` once the response is sent, so a 202 could be followed by a failed commit.
+DbSession = Annotated[Session, Depends(db_session, scope="function")]
+
+
+def caller(
+    services: AllServices,
+    authorization: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Caller:
+    """Whose key this is.  A transaction of its own, so that no route holds it while it waits."""
+    scheme, _, key = (authorization or "").partition(" ")
+    if scheme.lower() != "bearer" or not key:
+        raise NotAuthenticated(
+            "Send your API key as 'Authorization: Bearer gm_…'; `gristmill keys create` makes one."
+        )
+    with services.sessions.begin() as session:
+        return keys.authenticate(session, key.strip())
+
+
+CurrentCaller = Annotated[Caller, Depends(caller)]
+
+
+def row_id(prefix: str, name: str, *, param: str) -> UUID:
+    """The id behind a public name.  Raises NotFound for any text that names nothing."""
+    found = parse(prefix, name)
+    if found is None:
+        raise NotFound(f"'{param}' is not an id of ours; those begin with '{prefix}'.", param=param)
+    return found
+
+
+def after_id(prefix: str, name: str | None) -> UUID | None:
+    return None if name is None else row_id(prefix, name, param="after")

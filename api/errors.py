@@ -1,0 +1,148 @@
+"""The one place where an error meets HTTP, in the shape that OpenAI's clients read.
+
+Whatever is not named here is a bug: the client learns that it was not its fault and nothing more,
+and the log has the traceback.
+"""
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import ValidationError
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from jobs.errors import (
+    BodyRefused,
+    IdempotencyConflict,
+    InvalidEncoding,
+    InvalidJson,
+    InvalidValue,
+    MissingParameter,
+    ModelNotFound,
+    NotAllowedNow,
+    NotAuthenticated,
+    NotFound,
+    QuotaExceeded,
+    RequestRefused,
+    StorageUnavailable,
+    TooLarge,
+    UnknownParameter,
+)
+
+STATUS: dict[type[RequestRefused], int] = {
+    IdempotencyConflict: 409,
+    InvalidEncoding: 400,
+    InvalidJson: 400,
+    InvalidValue: 400,
+    MissingParameter: 400,
+    ModelNotFound: 404,
+    NotAllowedNow: 409,
+    NotAuthenticated: 401,
+    NotFound: 404,
+    QuotaExceeded: 429,
+    TooLarge: 413,
+    UnknownParameter: 400,
+}
+
+# Postgres is away, or every connection is in use: the same request may succeed in a moment.
+DATABASE_AWAY = (OperationalError, InterfaceError, PoolTimeout)
+
+_HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    429: {"Retry-After": "10"},
+    503: {"Retry-After": "2"},
+}
+_ROUTING = {404: "unknown_url", 405: "method_not_allowed", 408: "body_timeout"}
+
+
+def install(app: FastAPI) -> None:
+    """Give the app an answer to every error."""
+    app.add_exception_handler(RequestRefused, _refusal)
+    app.add_exception_handler(BodyRefused, _body_refusal)
+    app.add_exception_handler(RequestValidationError, _parameters)
+    app.add_exception_handler(HTTPException, _routing)
+    app.add_exception_handler(ClientDisconnect, _gone)
+    app.add_exception_handler(StorageUnavailable, _unavailable)
+    for error in DATABASE_AWAY:
+        app.add_exception_handler(error, _unavailable)
+    app.add_exception_handler(Exception, _bug)
+
+
+def refuse(
+    status: int,
+    message: str,
+    *,
+    code: str,
+    param: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> Response:
+    """An error's answer, for the few that are no exception."""
+    error = {"message": message, "type": _kind(status), "param": param, "code": code}
+    headers = _HEADERS.get(status, {}) | (headers or {})
+    return JSONResponse({"error": error}, status_code=status, headers=headers)
+
+
+def refusal_of(error: ValidationError | RequestValidationError) -> RequestRefused:
+    """The first fault of a body or of parameters, as the domain would have said it."""
+    fault = error.errors()[0]
+    location = [str(part) for part in fault["loc"]]
+    param = ".".join(location) or None
+    match fault["type"]:
+        case "missing":
+            return MissingParameter(f"'{param}' is missing.", param=param)
+        case "extra_forbidden":
+            return UnknownParameter(
+                f"'{param}' is not a parameter of this call. Leave it out, or check its spelling.",
+                param=param,
+            )
+    return InvalidValue(f"'{param or 'body'}': {_sentence(fault['msg'])}", param=param)
+
+
+def _sentence(message: str) -> str:
+    return message.removeprefix("Value error, ").rstrip(".") + "."
+
+
+def _kind(status: int) -> str:
+    if status >= 500:
+        return "server_error"
+    return "rate_limit_error" if status == 429 else "invalid_request_error"
+
+
+def _refusal(_: Request, error: Any) -> Response:
+    return refuse(STATUS[type(error)], str(error), code=error.code, param=error.param)
+
+
+def _body_refusal(_: Request, error: Any) -> Response:
+    return refuse(400, str(error), code=error.code, param=error.param)
+
+
+def _parameters(request: Request, error: Any) -> Response:
+    refusal = refusal_of(error)
+    if refusal.param is not None:  # FastAPI's own first part: query, path, header
+        refusal.param = refusal.param.partition(".")[2] or refusal.param
+    return _refusal(request, refusal)
+
+
+def _routing(request: Request, error: Any) -> Response:
+    code = _ROUTING.get(error.status_code, "invalid_request")
+    message = f"{request.method} {request.url.path}: {error.detail}."
+    return refuse(error.status_code, message, code=code, headers=dict(error.headers or {}))
+
+
+def _gone(_: Request, __: Exception) -> Response:
+    return Response(status_code=400)  # nobody is there to read it
+
+
+def _unavailable(_: Request, error: Exception) -> Response:
+    part = "storage" if isinstance(error, StorageUnavailable) else "database"
+    message = f"The {part} does not answer just now. Send the same request again in a moment."
+    return refuse(503, message, code="service_unavailable")
+
+
+def _bug(_: Request, __: Exception) -> Response:
+    message = "The server failed, and it is not your request's fault. The error has been logged."
+    return refuse(500, message, code="internal_error")

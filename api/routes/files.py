@@ -1,0 +1,191 @@
+"""`/v1/files`: upload, list, read, download, delete."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+from typing import Annotated, Any
+from urllib.parse import quote
+from uuid import UUID
+
+import anyio.to_thread
+from fastapi import APIRouter, BackgroundTasks, Query, Request, Response, status
+from fastapi.responses import RedirectResponse, StreamingResponse
+
+from api import ranges, uploads
+from api.answers import Once, OneAnswer
+from api.bodies import refuse_encoded
+from api.deps import AllServices, CurrentCaller, DbSession, after_id, row_id
+from api.errors import refuse
+from api.ranges import Span, Unsatisfiable
+from api.schemas.files import DeletedFile, FileObject
+from api.schemas.given import ListOf
+from api.schemas.sent import FileQuery
+from api.services import Services
+from api.upload_form import FIELDS
+from jobs import files, ids
+from jobs.models import File
+from jobs.paging import Cursor
+
+router = APIRouter(prefix="/v1/files", tags=["files"])
+
+_LINK_SECONDS = 300
+
+_FORM: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "purpose"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        **{name: {"type": "string"} for name in sorted(FIELDS)},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post("", response_model=FileObject, openapi_extra=_FORM)
+async def upload_file(request: Request, once: OneAnswer, services: AllServices) -> Response:
+    """Store a file.  Its row exists only once all of it is in S3."""
+    refuse_encoded(request)
+    work = partial(_store, request, services, once)
+    answer = await anyio.to_thread.run_sync(work, limiter=services.uploads)
+    return Response(answer, media_type="application/json")
+
+
+def _store(request: Request, services: Services, once: Once) -> str:
+    storage, tenant_id = services.storage, once.caller.tenant_id
+    new = uploads.receive(request, storage, tenant_id=tenant_id, limits=services.limits)
+    # The content stands in for the body, whose boundary differs each time it is sent.
+    same = "\n".join((new.purpose, new.filename, new.sha256, str(new.expires_in)))
+    added: list[File] = []
+
+    def add() -> FileObject:
+        added.append(files.add(session, new))
+        return FileObject.of(added[0], uri=storage.uri)
+
+    try:
+        with services.sessions.begin() as session:
+            return once.answer(session, add, body=same)
+    finally:
+        if not added:  # an earlier answer stands, or there is none: this object is nobody's
+            storage.delete([new.storage_key])
+
+
+@router.get("")
+def list_files(
+    caller: CurrentCaller,
+    session: DbSession,
+    services: AllServices,
+    query: Annotated[FileQuery, Query()],
+) -> ListOf[FileObject]:
+    cursor = Cursor(
+        limit=query.limit,
+        after=after_id(ids.FILE, query.after),
+        newest_first=query.order == "desc",
+    )
+    page = files.list_page(
+        session, tenant_id=caller.tenant_id, purpose=query.purpose, cursor=cursor
+    )
+    items = [FileObject.of(file, uri=services.storage.uri) for file in page.rows]
+    return ListOf.page(items, has_more=page.has_more)
+
+
+@router.get("/{file_id}")
+def read_file(
+    file_id: str, caller: CurrentCaller, session: DbSession, services: AllServices
+) -> FileObject:
+    file = files.get(session, tenant_id=caller.tenant_id, file_id=_id(file_id))
+    return FileObject.of(file, uri=services.storage.uri)
+
+
+@router.delete("/{file_id}")
+def delete_file(
+    file_id: str,
+    caller: CurrentCaller,
+    session: DbSession,
+    services: AllServices,
+    background: BackgroundTasks,
+) -> DeletedFile:
+    key = files.delete(session, tenant_id=caller.tenant_id, file_id=_id(file_id))
+    background.add_task(services.storage.delete, [key])  # after the commit
+    return DeletedFile(id=file_id)
+
+
+@router.head("/{file_id}/content", include_in_schema=False)
+@router.get("/{file_id}/content", response_class=Response)
+def read_content(
+    file_id: str,
+    request: Request,
+    caller: CurrentCaller,
+    services: AllServices,
+    redirect: bool = False,
+) -> Response:
+    """The file's bytes.  `?redirect=true` answers with a link to S3 that is good for 5 minutes."""
+    with services.sessions.begin() as session:  # and not a moment longer: S3 may be slow
+        file = files.get(session, tenant_id=caller.tenant_id, file_id=_id(file_id))
+    if redirect:
+        link = services.storage.presign(file.storage_key, expires_in=_LINK_SECONDS)
+        return RedirectResponse(link, status_code=status.HTTP_302_FOUND)
+    return _content(request, services, file)
+
+
+def _content(request: Request, services: Services, file: File) -> Response:
+    etag = f'"{file.sha256}"'
+    if request.headers.get("if-none-match") == etag:
+        return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers={"ETag": etag})
+    try:
+        span = ranges.requested(_range_header(request, etag), file.bytes)
+    except Unsatisfiable:
+        return _unsatisfiable(file)
+    sent = span or Span(0, file.bytes)
+    headers = _headers(file, etag) | {"Content-Length": str(sent.end - sent.start)}
+    if span is not None:
+        headers["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{file.bytes}"
+    code = status.HTTP_200_OK if span is None else status.HTTP_206_PARTIAL_CONTENT
+    if request.method == "HEAD":
+        return Response(status_code=code, headers=headers)
+    chunks = services.storage.stream(file.storage_key, start=sent.start, end=sent.end)
+    return StreamingResponse(_begun(chunks), status_code=code, headers=headers)
+
+
+def _range_header(request: Request, etag: str) -> str | None:
+    """The range, unless its sender has a part of another file than ours."""
+    if request.headers.get("if-range", etag) != etag:
+        return None
+    return request.headers.get("range")
+
+
+def _begun(chunks: Iterator[bytes]) -> Iterable[bytes]:
+    """The same chunks, the first of them read: S3's refusal must come before our 200."""
+    return chain([next(chunks, b"")], chunks)
+
+
+def _headers(file: File, etag: str) -> dict[str, str]:
+    return {
+        "Accept-Ranges": "bytes",
+        "Cache-Control": "private, immutable",
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.filename, safe='')}",
+        "Content-Type": "application/octet-stream",
+        "ETag": etag,
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def _unsatisfiable(file: File) -> Response:
+    return refuse(
+        status.HTTP_416_RANGE_NOT_SATISFIABLE,
+        f"The file has only {file.bytes:,} bytes.",
+        code="range_not_satisfiable",
+        param="Range",
+        headers={"Content-Range": f"bytes */{file.bytes}"},
+    )
+
+
+def _id(name: str) -> UUID:
+    return row_id(ids.FILE, name, param="file_id")

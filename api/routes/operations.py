@@ -1,0 +1,31 @@
+"""What a supervisor and Prometheus ask.  Without a key: nothing here is a tenant's."""
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from api.deps import DbSession
+from jobs import reading
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/healthz")
+async def alive() -> dict[str, str]:
+    """The process answers.  Of the servers behind it this says nothing: no restart would help."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+def ready(session: DbSession) -> dict[str, str]:
+    """Jobs are taken in: Postgres answers and has our tables.  503 otherwise.
+
+    Neither S3 nor the broker is asked, for a job is accepted without them.
+    """
+    reading.list_models(session)
+    return {"status": "ready"}
+
+
+@router.get("/metrics", response_class=Response)
+def metrics(request: Request) -> Response:
+    registry: CollectorRegistry = request.app.state.registry
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,1 @@
+"""What clients send and what they get: one file for each kind of object."""

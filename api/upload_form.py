@@ -1,0 +1,119 @@
+"""Parses a multipart upload as it arrives, so that a file of any size passes through.
+
+Not the framework's form parser, which writes the whole file to the disk before a route sees it.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from jobs.errors import InvalidValue, MissingParameter, UnknownParameter
+
+FIELDS = frozenset({"purpose", "expires_after[anchor]", "expires_after[seconds]"})
+FILE = "file"
+
+_MAX_FIELD_BYTES = 1024
+_MAX_FILENAME = 255
+
+
+class UploadForm:
+    """One form.  Its fields are complete once the chunks of its file have all been read."""
+
+    def __init__(self, content_type: str) -> None:
+        kind, options = parse_options_header(content_type)
+        if kind != b"multipart/form-data" or not options.get(b"boundary"):
+            raise InvalidValue(
+                "Send a file as multipart/form-data with the parts 'file' and 'purpose'.",
+                param="Content-Type",
+            )
+        self.fields: dict[str, str] = {}
+        self.filename: str | None = None
+        self._parser = MultipartParser(
+            options[b"boundary"],
+            {
+                "on_part_begin": self._begin_part,
+                "on_header_field": self._header_name,
+                "on_header_value": self._header_value,
+                "on_header_end": self._end_header,
+                "on_headers_finished": self._end_headers,
+                "on_part_data": self._data,
+                "on_part_end": self._end_part,
+                "on_end": self._end,
+            },
+        )
+        self._name, self._value = bytearray(), bytearray()  # the header that is being read
+        self._disposition = b""
+        self._part = ""
+        self._field = bytearray()
+        self._file_bytes: list[bytes] = []
+        self._ended = False
+
+    def file_chunks(self, body: Iterable[bytes]) -> Iterator[bytes]:
+        """Read the whole body; yield the bytes of its file, as they come."""
+        try:
+            for chunk in body:
+                self._parser.write(chunk)
+                yield from self._file_bytes
+                self._file_bytes.clear()
+        except FormParserError as error:
+            raise InvalidValue("The body is not valid multipart/form-data.") from error
+        if not self._ended:
+            raise InvalidValue("The body ends before its last boundary. Send all of it again.")
+        if self.filename is None:
+            raise MissingParameter("'file' is missing.", param=FILE)
+
+    def _begin_part(self) -> None:
+        self._disposition, self._part = b"", ""
+        self._field.clear()
+
+    def _header_name(self, data: bytes, start: int, end: int) -> None:
+        self._name += data[start:end]
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+
+    def _end_header(self) -> None:
+        if self._name.lower() == b"content-disposition":
+            self._disposition = bytes(self._value)
+        self._name.clear()
+        self._value.clear()
+
+    def _end_headers(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        self._part = _text(options.get(b"name", b""))
+        if self._part not in FIELDS | {FILE}:
+            raise UnknownParameter(
+                f"{self._part[:80]!r} is not a part of a file upload.", param=self._part[:80]
+            )
+        if self._part in self.fields or (self._part == FILE and self.filename is not None):
+            raise InvalidValue(f"The part '{self._part}' came twice.", param=self._part)
+        if self._part == FILE:
+            self.filename = clean_filename(_text(options.get(b"filename", b"")))
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._part == FILE:
+            self._file_bytes.append(data[start:end])
+            return
+        self._field += data[start:end]
+        if len(self._field) > _MAX_FIELD_BYTES:
+            raise InvalidValue(f"'{self._part}' is too long.", param=self._part)
+
+    def _end_part(self) -> None:
+        if self._part != FILE:
+            self.fields[self._part] = _text(bytes(self._field))
+
+    def _end(self) -> None:
+        self._ended = True
+
+
+def clean_filename(name: str) -> str:
+    """A client's name for its file as metadata: no folders, nothing unprintable, not too long."""
+    last = PurePosixPath(name.replace("\\", "/")).name
+    printable = "".join(char for char in last if char.isprintable())
+    return printable[-_MAX_FILENAME:] or "upload.jsonl"
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace").replace("\x00", "\ufffd")

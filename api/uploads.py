@@ -1,0 +1,106 @@
+"""Takes one upload from its client to S3, chunk by chunk, and says what it was.
+
+Runs on a thread and pulls: each chunk is parsed, checked and put into the part that is being
+filled before the next is asked for, so a slow S3 slows the client and no memory fills.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import anyio.from_thread
+from fastapi import HTTPException, Request, status
+
+from api.file_check import FileCheck
+from api.settings import LimitSettings
+from api.upload_form import UploadForm
+from jobs import files
+from jobs.errors import InvalidValue, MissingParameter, TooLarge
+from jobs.files import NewFile
+from jobs.storage import Storage
+
+# Of a body beyond its file: boundaries, headers, fields.
+_FORM_BYTES = 64 * 1024
+
+_MIN_EXPIRY = timedelta(hours=1)
+_MAX_EXPIRY = timedelta(days=30)
+
+
+def receive(
+    request: Request, storage: Storage, *, tenant_id: UUID, limits: LimitSettings
+) -> NewFile:
+    """Store the file of a multipart body.  Whatever is refused leaves no object behind.
+
+    Call on a thread of the event loop's pool.
+    """
+    form = UploadForm(request.headers.get("content-type", ""))
+    check = FileCheck(max_bytes=limits.file_bytes)
+    file_id = uuid4()
+    key = files.storage_key(tenant_id, file_id)
+    body = _body(request, limit=limits.file_bytes + _FORM_BYTES, silence=limits.upload_silence)
+    storage.upload(key, check.passing(form.file_chunks(body)))
+    try:
+        purpose, expires_in = _purpose(form.fields), _expires_in(form.fields)
+    except (InvalidValue, MissingParameter):
+        storage.delete([key])  # the fields may come behind the file
+        raise
+    return NewFile(
+        id=file_id,
+        tenant_id=tenant_id,
+        filename=form.filename or "",
+        purpose=purpose,
+        bytes=check.size,
+        sha256=check.sha256,
+        lines=check.lines,
+        storage_key=key,
+        expires_in=expires_in,
+    )
+
+
+def _body(request: Request, *, limit: int, silence: timedelta) -> Iterator[bytes]:
+    stream, size = aiter(request.stream()), 0
+    while (chunk := anyio.from_thread.run(_next_chunk, stream, silence)) is not None:
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(f"The body has over {limit:,} bytes. Split the file.", param="file")
+        yield chunk
+
+
+async def _next_chunk(stream: AsyncIterator[bytes], silence: timedelta) -> bytes | None:
+    try:
+        with anyio.fail_after(silence.total_seconds()):
+            return await anext(stream, None)
+    except TimeoutError as error:
+        raise HTTPException(
+            status.HTTP_408_REQUEST_TIMEOUT, "the rest of the body did not come; send it again"
+        ) from error
+
+
+def _purpose(fields: dict[str, str]) -> str:
+    purpose = fields.get("purpose")
+    if purpose is None:
+        raise MissingParameter(
+            "'purpose' is missing; for a batch's input it is 'batch'.", param="purpose"
+        )
+    if purpose not in files.UPLOAD_PURPOSES:
+        raise InvalidValue(
+            f"'purpose' must be one of {', '.join(files.UPLOAD_PURPOSES)}.", param="purpose"
+        )
+    return purpose
+
+
+def _expires_in(fields: dict[str, str]) -> timedelta | None:
+    anchor, seconds = fields.get("expires_after[anchor]"), fields.get("expires_after[seconds]")
+    if anchor is None and seconds is None:
+        return None
+    if anchor != "created_at":
+        raise InvalidValue("'expires_after[anchor]' must be 'created_at'.", param="expires_after")
+    digits = seconds or ""
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise InvalidValue("'expires_after[seconds]' must be a number.", param="expires_after")
+    expires_in = timedelta(seconds=int(digits))
+    if not _MIN_EXPIRY <= expires_in <= _MAX_EXPIRY:
+        raise InvalidValue(
+            "'expires_after[seconds]' must be from 3600 to 2592000.", param="expires_after"
+        )
+    return expires_in
