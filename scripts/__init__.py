@@ -1,0 +1,1 @@
+"""Checks of the house that no other tool makes."""
