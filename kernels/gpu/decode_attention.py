@@ -64,11 +64,13 @@ def launch_decode(
     """Fill the decodes' rows of `out`."""
     _, block_size, num_kv_heads, head_dim = k_cache.shape
     group = q.shape[1] // num_kv_heads
+    dim_tile = max(16, triton.next_power_of_2(head_dim))
     decode_kernel[(metadata.num_decodes, num_kv_heads)](
         out, q, k_cache, v_cache, metadata.block_tables, metadata.seq_lens,
         q.stride(0), metadata.block_tables.stride(0), scale_log2,
         BLOCK_SIZE=block_size, NUM_KV_HEADS=num_kv_heads, GROUP=group, HEAD_DIM=head_dim,
         ROWS=max(16, triton.next_power_of_2(group)),
-        TILE=32 if q.element_size() == 4 else 64,
-        DIM_TILE=max(16, triton.next_power_of_2(head_dim)),
+        # Half as many keys at a time where a tile of them would not stay in registers.
+        TILE=64 if q.element_size() == 2 and dim_tile <= 128 else 32,
+        DIM_TILE=dim_tile,
     )  # fmt: skip

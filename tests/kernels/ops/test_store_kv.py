@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kernels import reference, store_kv
-from tests.kernels.tolerance import TOLERANCE
+from tests.kernels.ops.tolerance import TOLERANCE
 
 NUM_BLOCKS, BLOCK_SIZE = 6, 4
 SHAPES = [(0, 1, 16), (1, 1, 1), (7, 3, 64), (11, 2, 80)]
@@ -37,9 +37,7 @@ def test_takes_views_of_one_fused_qkv(device):
     reference.store_kv(k, v, want_k, want_v, slots)
     fused = torch.cat((k.flatten(1), v.flatten(1)), dim=1)
 
-    store_kv(
-        fused[:, :32].view(5, 2, 16), fused[:, 32:].view(5, 2, 16), k_cache, v_cache, slots
-    )
+    store_kv(fused[:, :32].view(5, 2, 16), fused[:, 32:].view(5, 2, 16), k_cache, v_cache, slots)
 
     assert torch.equal(k_cache, want_k)
     assert torch.equal(v_cache, want_v)

@@ -9,6 +9,8 @@ test of the project ever meets that variable.
 import pytest
 import torch
 
+from kernels.settings import INTERPRETED
+
 DEVICES = ["cpu", *([pytest.param("cuda", marks=pytest.mark.gpu)] * torch.cuda.is_available())]
 
 
@@ -28,3 +30,10 @@ def poisoned_empty(monkeypatch):
             return tensor.fill_(float("nan")) if tensor.is_floating_point() else tensor
 
         monkeypatch.setattr(torch, name, poisoned)
+
+
+@pytest.fixture(autouse=INTERPRETED)
+def rounded_bf16(monkeypatch):
+    from tests.kernels.ops import interpreter_bf16
+
+    interpreter_bf16.correct(monkeypatch)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kernels import add_rms_norm, reference, rms_norm
-from tests.kernels.tolerance import TOLERANCE, assert_matches
+from tests.kernels.ops.tolerance import TOLERANCE, assert_matches
 
 SHAPES = [(0, 64), (1, 1), (1, 64), (3, 100), (7, 1024), (2, 5120)]  # odd ones catch wrong masks
 EPS = 1e-5

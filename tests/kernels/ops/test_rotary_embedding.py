@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kernels import reference, rotary_embedding
-from tests.kernels.tolerance import TOLERANCE, assert_matches
+from tests.kernels.ops.tolerance import TOLERANCE, assert_matches
 
 SHAPES = [(0, 2, 1, 16), (1, 1, 1, 2), (5, 9, 3, 64), (3, 14, 2, 64), (2, 4, 4, 80), (7, 8, 1, 128)]
 MAX_POSITIONS = 50

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from kernels import reference, silu_mul
-from tests.kernels.tolerance import TOLERANCE, assert_matches
+from tests.kernels.ops.tolerance import TOLERANCE, assert_matches
 
 SHAPES = [(0, 8), (1, 1), (3, 100), (7, 1024), (2, 1536), (5, 2049)]
 

@@ -5,7 +5,7 @@ import torch
 
 from kernels import AttentionMetadata, paged_attention, reference
 from kernels.settings import INTERPRETED
-from tests.kernels.tolerance import TOLERANCE, assert_as_good_as_plain
+from tests.kernels.ops.tolerance import TOLERANCE, assert_as_good_as_plain
 
 SCALE = 0.3
 
