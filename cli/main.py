@@ -14,7 +14,7 @@ from rich.console import Console
 from sqlalchemy.exc import OperationalError
 
 from cli import deployment, keys
-from cli.errors import CommandFailed
+from cli.errors import CommandFailed, MissingPart
 from cli.interrupts import Interrupted
 from cli.stack import Model
 from cli.up import up as run_up
@@ -57,6 +57,23 @@ def up(
 ) -> None:
     """Run everything on this machine until Ctrl-C: servers, API, dashboard, workers."""
     run_up(data_dir, Console(), model=_model(model, engine), num_workers=workers, port=port)
+
+
+@app.command()
+def demo(
+    *,
+    engine: Engine = EngineChoice.REAL,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Keep what it makes here, not in a temporary folder.")
+    ] = None,
+) -> None:
+    """Run the main job once on a small real model, then stop everything."""
+    try:
+        # Here, for it is a development extra, and slow to import beside every other command.
+        from cli.demo import run as run_demo
+    except ImportError as error:
+        raise MissingPart(f"{error}; run `pip install 'gristmill[dev,embedded]'`") from error
+    run_demo(Console(), engine=engine, data_dir=data_dir)
 
 
 @app.command()

@@ -1,0 +1,70 @@
+"""`gristmill up` as a child process: what the demo and the tests work against."""
+
+import json
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from cli import up_file
+from cli.process import Process
+from cli.program import NotReady, Program
+from cli.settings import inherited
+
+_ROOT = Path(__file__).parents[1]
+# Loading a large model is part of coming up; ending it, a worker's drain and a server's flush.
+_READY_SECONDS = 900.0
+_STOP_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What `up.json` says."""
+
+    api_url: str
+    api_key: str
+    webhook_secret: str
+    dashboard_url: str
+    database_url: str
+    broker_url: str
+    storage: dict[str, str]
+    pids: dict[str, Any]
+
+    @classmethod
+    def of(cls, data_dir: Path) -> Self:
+        return cls(**json.loads((data_dir / up_file.NAME).read_text(encoding="utf-8")))
+
+
+def background_stack(
+    data_dir: Path,
+    *,
+    log: Path,
+    arguments: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
+) -> Process:
+    """Start it; the caller waits until it is ready, and stops it.
+
+    `log` may not lie in `data_dir`, which has to be empty at first.
+    """
+    return Process(
+        Program(
+            name="gristmill up",
+            argv=(sys.executable, "-m", "cli", "up", "--data-dir", str(data_dir), *arguments),
+            env={**inherited(), **(settings or {})},
+            cwd=_ROOT,
+            log=log,
+            probe=partial(_is_up, data_dir / up_file.NAME),
+            ready_seconds=_READY_SECONDS,
+            stop_signal=signal.SIGINT,
+            stop_seconds=_STOP_SECONDS,
+            orphan_signal=signal.SIGTERM,
+        )
+    )
+
+
+def _is_up(facts: Path, _pid: int) -> None:
+    if not facts.exists():
+        raise NotReady("up.json is not written yet")
