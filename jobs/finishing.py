@@ -106,6 +106,11 @@ _BEGIN = text("""
               j.in_progress_at IS NOT NULL AS planned, j.output_expires_after
 """)
 
+_RIPE = text("""
+    SELECT NOT EXISTS (SELECT 1 FROM shards
+                        WHERE job_id = :job_id AND state IN ('queued', 'leased', 'suspect'))
+""")
+
 _TALLY = text("""
     SELECT coalesce(sum(ok), 0) AS completed, coalesce(sum(failed), 0) AS failed,
            (SELECT count(*) FROM results WHERE job_id = :job_id AND ok) AS row_completed,
@@ -175,6 +180,14 @@ def hold_running(session: Session, job_id: UUID) -> None:
     """Lock the job to the end of the transaction.  Raises LeaseLost unless it is in progress."""
     if session.execute(_HOLD_RUNNING, {"job_id": job_id}).first() is None:
         raise LeaseLost(f"job {job_id} is not in progress")
+
+
+def is_ripe(session: Session, job_id: UUID) -> bool:
+    """Whether the job has no open shard left, as this transaction sees it.
+
+    Two that settle the last two shards at once may both see the other's; the sweeper begins then.
+    """
+    return bool(session.scalar(_RIPE, {"job_id": job_id}))
 
 
 def begin(session: Session, me: UUID) -> FinalizeLease | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
+from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -37,7 +38,7 @@ class Holder(Protocol):
     def stats(self) -> dict[str, Any]: ...
     def is_hung(self) -> bool: ...
     def stop(self, shards: list[Held]) -> None: ...
-    def hand_back(self, shards: list[Held]) -> None: ...
+    def hand_back(self, shards: list[Held], owner: UUID) -> None: ...
     def drop_all(self) -> None: ...
 
 
@@ -59,8 +60,8 @@ class HoldsNoShards:
     def stop(self, shards: list[Held]) -> None:
         del shards
 
-    def hand_back(self, shards: list[Held]) -> None:
-        del shards
+    def hand_back(self, shards: list[Held], owner: UUID) -> None:
+        del shards, owner
 
     def drop_all(self) -> None:
         pass
@@ -149,7 +150,7 @@ class Beat:
 
     def _settle_unknown(self, unknown: set[Held]) -> None:
         # A claim whose COMMIT was never answered.  One beat may overtake an answer; two do not.
-        self._holder.hand_back(list(unknown & self._unknown))
+        self._holder.hand_back(list(unknown & self._unknown), self.incarnation)
         self._unknown = unknown - self._unknown
 
     def _fence_if_silent(self) -> None:

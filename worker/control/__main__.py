@@ -54,16 +54,19 @@ def main() -> None:
         finalize=finalizer.finalize_next,
         deliver=webhooks.deliver_next,
     )
-    sweeper = Sweeper(sessions, storage, doorbell, interval=leases.sweep_interval)
-    timer = Timer(desk.work, interval=_LOOK_EVERY, name="look")
+    sweeper = Sweeper(sessions, storage, doorbell)
+    timers = [
+        Timer(sweeper.sweep, interval=leases.sweep_interval.total_seconds(), name="sweeper"),
+        Timer(desk.work, interval=_LOOK_EVERY, name="look"),
+    ]
     program = celery_program.make_program("control", broker_url, queue=CONTROL)
     register(program, desk)
 
-    sweeper.start()
-    timer.start()
+    for timer in timers:
+        timer.start()
     celery_program.run(program, threads=settings.threads)
-    timer.stop()
-    sweeper.stop()
+    for timer in timers:
+        timer.stop()
     beat.drain()
     beat.retire()
 

@@ -7,8 +7,6 @@ became of it.
 
 import hashlib
 import logging
-import random
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -31,26 +29,10 @@ _REMEMBER_DEAD = timedelta(days=1)
 
 
 class Sweeper:
-    def __init__(
-        self, sessions: Sessions, storage: Storage, doorbell: Doorbell, *, interval: timedelta
-    ) -> None:
+    def __init__(self, sessions: Sessions, storage: Storage, doorbell: Doorbell) -> None:
         self._sessions = sessions
         self._storage = storage
         self._doorbell = doorbell
-        self._interval = interval.total_seconds()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sweeper", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(self._interval * random.uniform(0.8, 1.2)):
-            self.sweep()
 
     def sweep(self) -> None:
         """One round of every duty."""

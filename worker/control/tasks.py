@@ -25,7 +25,7 @@ class Desk:
 
     def __init__(self, doorbell: Doorbell, *, plan: Step, finalize: Step, deliver: Step) -> None:
         self._doorbell = doorbell
-        self._steps = [_OneAtATime(plan), _OneAtATime(finalize), deliver]
+        self._steps: list[Step] = [_OneAtATime(plan), _OneAtATime(finalize), deliver]
 
     def work(self) -> None:
         """Go on until nothing waits, or others of this process are at it."""

@@ -64,7 +64,7 @@ class WebhookSender:
             pool.stream(
                 "POST",
                 lease.url,
-                headers=self._headers(lease),
+                headers=list(self._headers(lease).items()),
                 content=lease.payload.encode(),
                 extensions={"timeout": _TIMEOUTS},
             ) as answer,

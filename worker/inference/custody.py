@@ -1,0 +1,75 @@
+"""How a held shard is let go: settled, lost, stopped, handed back or dropped.
+
+Whatever the reason, the engine forgets its requests, the writer its rows, and the pump may claim
+again.  What has finished is written first wherever the lease still allows it.
+"""
+
+import logging
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from jobs import leases
+from jobs.database import Sessions
+from jobs.doorbell import CONTROL, Doorbell
+from jobs.leases import ShardLease
+from jobs.workers import Held
+from worker.inference.engine_host import EngineHost
+from worker.inference.held_shards import HeldShards
+from worker.inference.result_writer import ResultWriter
+
+log = logging.getLogger(__name__)
+
+
+class Custody:
+    def __init__(
+        self,
+        sessions: Sessions,
+        held: HeldShards,
+        *,
+        host: EngineHost,
+        writer: ResultWriter,
+        doorbell: Doorbell,
+    ) -> None:
+        self._sessions = sessions
+        self._held = held
+        self._host = host
+        self._writer = writer
+        self._doorbell = doorbell
+
+    def settled(self, lease: ShardLease, job_is_ripe: bool) -> None:
+        """Every row is written and the shard is done."""
+        self._held.remove(lease.held)
+        if job_is_ripe:
+            self._doorbell.ring(CONTROL)
+
+    def lost(self, lease: ShardLease) -> None:
+        """The lease has passed on: stop computing, write nothing."""
+        self._host.abort(lease.held)
+        self._writer.drop(lease)
+        self._held.remove(lease.held)
+
+    def hand_back(self, lease: ShardLease, *, after: timedelta = timedelta()) -> None:
+        """Give up a shard unfinished.  Its finished rows are written; a stopping job's shard ends
+        as cancelled, another's is queued again, to be claimed `after` a while."""
+        self._host.abort(lease.held)
+        self._writer.flush_now(lease)
+        self._writer.drop(lease)
+        self.return_to_line(lease.held, lease.owner, after=after)
+        self._held.remove(lease.held)
+
+    def return_to_line(self, held: Held, owner: UUID, *, after: timedelta = timedelta()) -> None:
+        """The hand-back itself: all there is to do for a shard that this process knows nothing of
+        but the database's word."""
+        try:
+            with self._sessions.begin() as session:
+                leases.hand_back(session, held, owner, after=after)
+        except SQLAlchemyError:
+            log.warning("shard not handed back; a later beat or a rescue does it", exc_info=True)
+        self._doorbell.ring(CONTROL)
+
+    def drop_all(self) -> None:
+        """The incarnation is over and all that it held is somebody else's."""
+        for lease in self._held.all():
+            self.lost(lease)

@@ -1,0 +1,58 @@
+"""Which shards this process holds: asked by the pump, the beat and the drain."""
+
+import threading
+
+from jobs.leases import ShardLease
+from jobs.workers import Held
+
+
+class HeldShards:
+    """Safe to share between threads.  `changed` is set whenever a shard is let go."""
+
+    def __init__(self, changed: threading.Event) -> None:
+        self._changed = changed
+        self._leases = dict[Held, ShardLease]()
+        self._waiting = set[Held]()  # claimed, and not yet with the engine
+        self._lock = threading.Lock()
+        self._empty = threading.Condition(self._lock)
+
+    def add(self, lease: ShardLease) -> None:
+        with self._lock:
+            self._leases[lease.held] = lease
+            self._waiting.add(lease.held)
+
+    def mark_started(self, lease: ShardLease) -> None:
+        with self._lock:
+            self._waiting.discard(lease.held)
+
+    def remove(self, held: Held) -> bool:
+        """Let a shard go.  False if it was not held any more."""
+        with self._lock:
+            known = self._leases.pop(held, None) is not None
+            self._waiting.discard(held)
+            if not self._leases:
+                self._empty.notify_all()
+        self._changed.set()
+        return known
+
+    def get(self, held: Held) -> ShardLease | None:
+        with self._lock:
+            return self._leases.get(held)
+
+    def all(self) -> list[ShardLease]:
+        with self._lock:
+            return list(self._leases.values())
+
+    def is_waiting(self, lease: ShardLease) -> bool:
+        """Whether a held shard has not been started."""
+        with self._lock:
+            return lease.held in self._waiting
+
+    def waiting_cost(self) -> int:
+        """Tokens of the claimed shards that the engine does not know of yet."""
+        with self._lock:
+            return sum(self._leases[held].cost for held in self._waiting)
+
+    def wait_until_empty(self, timeout: float) -> bool:
+        with self._lock:
+            return self._empty.wait_for(lambda: not self._leases, timeout)
