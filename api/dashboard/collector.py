@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import OperationalError
 
 from api.dashboard.snapshots import Snapshots
-from jobs.overview import ModelQueue, WorkerView
+from jobs.overview.views import ModelQueue, WorkerView
 
 log = logging.getLogger(__name__)
 

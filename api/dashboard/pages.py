@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from api.dashboard import wording
 from jobs import ids
 from jobs.models import JobKind, WorkerKind
-from jobs.overview import BatchView, Overview
+from jobs.overview.views import BatchView, Overview
 
 _FOLDER = Path(__file__).parent / "templates"
 

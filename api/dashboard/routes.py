@@ -1,4 +1,4 @@
-"""The dashboard's routes.  What `signed_in` holds is for operators alone; `entrance` is the door."""
+"""The routes.  What `signed_in` holds is for operators alone; `entrance` is the door."""
 
 import logging
 from typing import Annotated

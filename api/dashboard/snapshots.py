@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from jobs import overview
 from jobs.database import Sessions
-from jobs.overview import Overview
+from jobs.overview.views import Overview
 
 
 class Snapshots:

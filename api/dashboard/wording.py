@@ -1,7 +1,7 @@
 """How the page says numbers, times and states."""
 
 from jobs.models import JobState
-from jobs.overview import WorkerView
+from jobs.overview.views import WorkerView
 
 UNKNOWN = "\N{EM DASH}"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400

@@ -1,0 +1,34 @@
+"""What an operator sees: the queue, the workers and the batches of all tenants, at one instant.
+
+Everything is counted from Postgres, by its clock, in one short read-only snapshot.  Every query is
+bounded and walks a partial index, so looking costs little however long the queue is.
+"""
+
+from datetime import timedelta
+
+from sqlalchemy import text
+
+from jobs.database import Sessions
+from jobs.overview.batches import batches
+from jobs.overview.queues import queues
+from jobs.overview.views import Overview
+from jobs.overview.workers import workers
+
+# A snapshot that is held for longer would pin the queue's dead rows.
+_BOUNDS = text("SET LOCAL statement_timeout = '4s'")
+
+_SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+
+
+def take(sessions: Sessions, *, beat_ttl: timedelta) -> Overview:
+    """Look once.  `beat_ttl` is what the workers add to now() at each beat (LeaseSettings.ttl)."""
+    with sessions() as session:
+        session.connection(execution_options=_SNAPSHOT)
+        session.execute(_BOUNDS)
+        processes = workers(session, beat_ttl)
+        return Overview(
+            at=session.execute(text("SELECT now()")).scalar_one(),
+            queues=tuple(queues(session, processes)),
+            workers=tuple(processes),
+            batches=tuple(batches(session)),
+        )

@@ -1,0 +1,41 @@
+"""The batches: those that are open, and the last to finish."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from jobs.models import JobState
+from jobs.overview.views import BatchView
+
+_LISTED_BATCHES = 30  # of either sort
+
+# Of an open batch the segments are summed; a finished one's totals are frozen on its row.
+_BATCHES = text("""
+    WITH listed AS (
+        (SELECT * FROM jobs WHERE kind = 'batch' AND finished_at IS NULL
+          ORDER BY created_at LIMIT :batches)
+        UNION ALL
+        (SELECT * FROM jobs WHERE kind = 'batch' AND finished_at IS NOT NULL
+          ORDER BY finished_at DESC LIMIT :batches)
+    )
+    SELECT j.id, j.state, j.model, j.interactive, j.created_at, j.total,
+           extract(epoch FROM coalesce(j.finished_at, now()) - j.created_at)::float8 AS elapsed,
+           coalesce(s.ok, j.completed)::bigint AS ok,
+           coalesce(s.failed, j.failed)::bigint AS failed,
+           coalesce(s.input_tokens, j.input_tokens)::bigint AS input_tokens,
+           coalesce(s.cached_tokens, j.cached_tokens)::bigint AS cached_tokens,
+           coalesce(s.output_tokens, j.output_tokens)::bigint AS output_tokens
+      FROM listed j
+      LEFT JOIN LATERAL (
+        SELECT sum(ok) AS ok, sum(failed) AS failed, sum(input_tokens) AS input_tokens,
+               sum(cached_tokens) AS cached_tokens, sum(output_tokens) AS output_tokens
+          FROM segments WHERE job_id = j.id
+      ) s ON j.finished_at IS NULL
+     ORDER BY j.finished_at DESC NULLS FIRST, j.created_at
+""")
+
+
+def batches(session: Session) -> Iterator[BatchView]:
+    for row in session.execute(_BATCHES, {"batches": _LISTED_BATCHES}).mappings():
+        yield BatchView(**dict(row) | {"state": JobState(row["state"])})

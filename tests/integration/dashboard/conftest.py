@@ -1,0 +1,42 @@
+"""The dashboard over a database of the test's own."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from api.dashboard.app import create_dashboard
+from api.dashboard.snapshots import Snapshots
+from jobs.database import Sessions
+from jobs.secrets import Secrets
+from tests.integration.dashboard.scene import TTL, Scene
+from tests.integration.dashboard.visitor import Visitor
+
+
+@pytest.fixture
+def secrets() -> Secrets:
+    return Secrets(Secrets.generate_key())
+
+
+@pytest.fixture
+def scene(sessions: Sessions, secrets: Secrets) -> Iterator[Scene]:
+    """Adds rows, each committed at once."""
+    with sessions() as session:
+        session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
+        yield Scene(session, secrets)
+
+
+@pytest.fixture
+def dashboard(sessions: Sessions, secrets: Secrets) -> FastAPI:
+    snapshots = Snapshots(sessions, beat_ttl=TTL, max_age=0)
+    return create_dashboard(sessions=sessions, secrets=secrets, snapshots=snapshots)
+
+
+@pytest.fixture
+def visitor(dashboard: FastAPI) -> Iterator[Visitor]:
+    """A browser that has not signed in, on plain http."""
+    site = FastAPI()
+    site.mount("/dashboard", dashboard)
+    with TestClient(site, base_url="http://mill.test", follow_redirects=False) as client:
+        yield Visitor(client)
