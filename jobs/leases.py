@@ -8,6 +8,7 @@ jobs/rescue.py.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from uuid import UUID
 
 from sqlalchemy import TextClause, bindparam, text
@@ -106,7 +107,7 @@ _HAND_BACK = text(
     """
     UPDATE shards
        SET state = CASE WHEN :running THEN 'queued' ELSE 'cancelled' END::shard_state,
-           owner = NULL, alone = false
+           owner = NULL, alone = false, not_before = now() + :after
 """
     + _FENCE
 )
@@ -140,14 +141,14 @@ def complete(session: Session, lease: ShardLease) -> None:
     _fenced(session, lease, _COMPLETE)
 
 
-def hand_back(session: Session, held: Held, owner: UUID) -> bool:
-    """Give up a shard unfinished: queued again, or cancelled if its job is stopping.
+def hand_back(session: Session, held: Held, owner: UUID, *, after: timedelta) -> bool:
+    """Give up a shard unfinished: queued again `after` a while, or cancelled with its job.
 
     False if the lease had passed on already.
     """
     job_id = session.scalar(_JOB_OF, {"shard_id": held.shard_id})
     state = session.scalar(_JOB_STATE, {"job_id": job_id})
-    values = _fence(held, owner) | {"running": state == "in_progress"}
+    values = _fence(held, owner) | {"running": state == "in_progress", "after": after}
     return session.execute(_HAND_BACK, values).first() is not None
 
 

@@ -3,8 +3,6 @@
 Exits with 0 after a drain, with 1 if it cannot start, with 70 if its engine has failed.
 """
 
-import threading
-
 from prometheus_client import REGISTRY
 
 from jobs.database import Sessions, connect, sessions_of
@@ -27,8 +25,10 @@ from worker.inference.shard_runner import ShardRunner
 from worker.inference.tasks import register
 from worker.process import CannotStart, Timer
 from worker.settings import EngineKind, InferenceSettings, ModelSettings
+from worker.threads import Crew
 
-_POOL_SIZE = 8  # writers, starters, pump and custody
+_CREWS = {"starter": 4, "writer": 4, "custody": 1}  # threads
+_POOL_SIZE = sum(_CREWS.values()) + 1  # and the pump's
 _FLUSH_LOOK = 0.25  # seconds between looks for rows that have lain long enough
 _BELL_THREADS = 1  # a bell only wakes the pump
 
@@ -73,10 +73,12 @@ def main() -> None:
     doorbell = Doorbell(broker_url)
     beat = make_beat(settings, sessions_of(connect(url, pool_size=1)))
 
-    wake = threading.Event()
-    held = HeldShards(wake)
+    held = HeldShards()
     host = EngineHost(load(settings.model), die=exit_for_restart)
-    writer = ResultWriter(sessions, storage)
+    starters, writers, hands = (
+        Crew(size, name=name, die=exit_for_restart) for name, size in _CREWS.items()
+    )
+    writer = ResultWriter(sessions, storage, writers)
     custody = Custody(sessions, held, host=host, writer=writer, doorbell=doorbell)
     secrets = Secrets(settings.secrets.key.get_secret_value())
     runner = ShardRunner(
@@ -85,18 +87,22 @@ def main() -> None:
     pump = Pump(
         Claims(sessions, model=model, me=lambda: beat.incarnation),
         held,
-        wake=wake,
         runner=runner,
+        starters=starters,
         custody=custody,
         # One more pool than fits, so that the engine never waits for a claim.
         room=lambda: host.room() + host.capacity,
     )
     holder = InferenceHolder(
-        held, host=host, custody=custody, hang_after=settings.watchdog.hang_after
+        held,
+        host=host,
+        custody=custody,
+        hands=hands,
+        hang_after=settings.watchdog.hang_after,
     )
     flush_timer = Timer(writer.flush_aged, interval=_FLUSH_LOOK, name="flush")
     program = celery_program.make_program("inference", broker_url, queue=inference_queue(model))
-    register(program, wake)
+    register(program, held.changed)
     REGISTRY.register(EngineCollector(host.stats, model=model))
     process.serve_metrics(settings.metrics)
 
@@ -104,10 +110,11 @@ def main() -> None:
     beat.start(holder)
     flush_timer.start()
     pump.start()
-    wake.set()
+    held.changed.set()
     celery_program.run(program, threads=_BELL_THREADS)
     beat.drain()
     pump.drain(settings.drain.grace.total_seconds())
+    hands.stop()
     flush_timer.stop()
     writer.stop()
     host.stop()

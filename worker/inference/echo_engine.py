@@ -12,6 +12,7 @@ from engine.requests import Completion, Request
 from engine.stats import EngineStats
 
 _ROOM = 4 * 1024 * 1024  # tokens; enough that the queue, not the engine, is what is measured
+_TOKENS_A_REQUEST = 256
 _REQUESTS_A_STEP = 256
 
 
@@ -32,7 +33,7 @@ class EchoEngine:
         return self._stats["steps"]
 
     def room(self) -> int:
-        return _ROOM - sum(1 for _ in self._waiting)
+        return _ROOM - _TOKENS_A_REQUEST * len(self._waiting)
 
     def add(self, requests: Iterable[Request]) -> list[Completion]:
         self._waiting.extend(requests)

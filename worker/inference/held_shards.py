@@ -7,10 +7,11 @@ from jobs.workers import Held
 
 
 class HeldShards:
-    """Safe to share between threads.  `changed` is set whenever a shard is let go."""
+    """Safe to share between threads.  `changed` wakes the pump: it is set whenever a shard is let
+    go, and by whoever else has reason to think that there is something to claim or to start."""
 
-    def __init__(self, changed: threading.Event) -> None:
-        self._changed = changed
+    def __init__(self) -> None:
+        self.changed = threading.Event()
         self._leases = dict[Held, ShardLease]()
         self._waiting = set[Held]()  # claimed, and not yet with the engine
         self._lock = threading.Lock()
@@ -32,7 +33,7 @@ class HeldShards:
             self._waiting.discard(held)
             if not self._leases:
                 self._empty.notify_all()
-        self._changed.set()
+        self.changed.set()
         return known
 
     def get(self, held: Held) -> ShardLease | None:

@@ -41,7 +41,7 @@ class Claims:
 
     def next(self, room: int) -> list[ShardLease]:
         """Lease the next shards in line that fit `room` tokens."""
-        # Every other claim prefers nothing, so that no shard waits for ever behind a popular prefix.
+        # Every other claim prefers nothing, so that no shard waits behind a popular prefix for good.
         self._prefer_resident = not self._prefer_resident
         resident = list(self._prefixes) if self._prefer_resident else []
         with self._sessions.begin() as session:
@@ -63,18 +63,15 @@ class Pump:
         claims: Claims,
         held: HeldShards,
         *,
-        wake: threading.Event,
         runner: ShardRunner,
         starters: Crew,
         custody: Custody,
         room: Callable[[], int],
     ) -> None:
-        """`wake` is set whenever there may be something to claim or to start; `starters` read
-        shards' inputs.  `room`: tokens that the engine may still be given, shards held but not yet
-        started left out."""
+        """`starters` read shards' inputs.  `room`: tokens that the engine may still be given,
+        shards held but not yet started left out."""
         self._claims = claims
         self._held = held
-        self._wake = wake
         self._runner = runner
         self._custody = custody
         self._room = room
@@ -88,7 +85,7 @@ class Pump:
     def drain(self, grace: float) -> None:
         """Claim nothing more; let what is held finish for `grace` seconds, hand back the rest."""
         self._draining = True
-        self._wake.set()
+        self._held.changed.set()
         self._thread.join()
         if not self._held.wait_until_empty(grace):
             for lease in self._held.all():
@@ -97,8 +94,8 @@ class Pump:
 
     def _run(self) -> None:
         while not self._draining:
-            self._wake.wait(_LOOK_EVERY)
-            self._wake.clear()
+            self._held.changed.wait(_LOOK_EVERY)
+            self._held.changed.clear()
             try:
                 self.claim_more()
             except SQLAlchemyError:
@@ -142,4 +139,4 @@ class Pump:
             self._custody.hand_back(lease, after=_NOT_STARTED_BACKOFF)
         else:
             self._held.mark_started(lease)
-            self._wake.set()
+            self._held.changed.set()
