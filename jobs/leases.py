@@ -75,7 +75,7 @@ _CLAIM = text("""
            AND (place = 1 OR NOT (solo OR solo_first) AND (interactive OR upto <= :room))
     )
     UPDATE shards s
-       SET state = 'leased', owner = :me, attempt = attempt + 1
+       SET state = 'leased', owner = :me, attempt = s.attempt + 1
       FROM line, jobs j
      WHERE s.id = line.id AND j.id = s.job_id
     RETURNING s.id AS shard_id, s.attempt, s.owner, s.job_id, j.tenant_id, j.kind, j.endpoint,
