@@ -1,7 +1,7 @@
 // Asks for the panel each second and changes what changed.  When the server does not answer, the
 // old numbers stay, visibly old.
 
-import { morph } from "./morph.js";
+import { morphChildren } from "./morph.js";
 import { draw, remember } from "./sparklines.js";
 
 const SECOND = 1000;
@@ -24,9 +24,9 @@ async function fetchPanel() {
 }
 
 function show(html) {
-  const fresh = panel.cloneNode(false);
-  fresh.append(...new DOMParser().parseFromString(html, "text/html").body.childNodes);
-  morph(panel, fresh);
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  morphChildren(panel, fresh.content);
   drawSparklines();
 }
 

@@ -1,7 +1,7 @@
 // Makes one element like another in place, so that focus, selection and drawings survive.
 // Elements with data-key are the same element wherever they move among their siblings.
 
-export function morph(live, fresh) {
+function morph(live, fresh) {
   if (live.nodeType === Node.TEXT_NODE || live.nodeType === Node.COMMENT_NODE) {
     if (live.data !== fresh.data) {
       live.data = fresh.data;
@@ -28,7 +28,7 @@ function morphAttributes(live, fresh) {
   }
 }
 
-function morphChildren(live, fresh) {
+export function morphChildren(live, fresh) {
   const keyed = new Map([...live.children].map((child) => [child.dataset?.key, child]));
   const wantedNodes = [...fresh.childNodes]; // a copy: those that are new here move over
   wantedNodes.forEach((wanted, index) => {

@@ -10,7 +10,7 @@ from api.dashboard.app import create_dashboard
 from api.dashboard.snapshots import Snapshots
 from jobs.database import Sessions
 from jobs.secrets import Secrets
-from tests.integration.dashboard.scene import TTL, Scene
+from tests.integration.dashboard.scene import TTL, Scene, open_scene
 from tests.integration.dashboard.visitor import Visitor
 
 
@@ -21,10 +21,8 @@ def secrets() -> Secrets:
 
 @pytest.fixture
 def scene(sessions: Sessions, secrets: Secrets) -> Iterator[Scene]:
-    """Adds rows, each committed at once."""
-    with sessions() as session:
-        session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
-        yield Scene(session, secrets)
+    with open_scene(sessions, secrets) as scene:
+        yield scene
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """Puts rows where the system would have put them, so that there is something to see."""
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,6 +11,7 @@ from sqlalchemy import func, text, update
 from sqlalchemy.orm import Session
 
 from jobs import keys, workers
+from jobs.database import Sessions
 from jobs.models import (
     TERMINAL_STATES,
     File,
@@ -29,7 +32,7 @@ MODEL = "tiny-llama"
 
 
 class Scene:
-    """One tenant's rows, added one by one; the caller's transaction commits them."""
+    """One tenant's rows, added one by one, each committed at once."""
 
     def __init__(self, session: Session, secrets: Secrets) -> None:
         self._session = session
@@ -142,3 +145,10 @@ class Scene:
             )
         )
         self._session.flush()
+
+
+@contextmanager
+def open_scene(sessions: Sessions, secrets: Secrets) -> Iterator[Scene]:
+    with sessions() as session:
+        session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
+        yield Scene(session, secrets)
