@@ -56,7 +56,7 @@ def up(
     engine: Engine = EngineChoice.REAL,
 ) -> None:
     """Run everything on this machine until Ctrl-C: servers, API, dashboard, workers."""
-    run_up(data_dir, Console(), model=_model(model, engine), num_workers=workers, port=port)
+    run_up(data_dir, Console(), model=model_of(model, engine), num_workers=workers, port=port)
 
 
 @app.command()
@@ -82,7 +82,7 @@ def migrate(*, data_dir: DataDir = _STANDARD_DIR) -> None:
     upgrade(deployment.database_url(data_dir))
 
 
-def _model(model: str, engine: EngineChoice) -> Model:
+def model_of(model: str, engine: EngineChoice) -> Model:
     """A path gives its last part as the name; any other name is that of a bundled model."""
     path = Path(model)
     if not path.exists():

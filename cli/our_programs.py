@@ -53,7 +53,7 @@ def inference(settings: Mapping[str, str], *, name: str, sessions: Sessions, log
     return Program(
         name=name,
         argv=(sys.executable, "-m", "worker.inference"),
-        env={"DRAIN__GRACE": str(_DRAIN_GRACE), **inherited(), **settings},
+        env={"DRAIN__GRACE": f"PT{_DRAIN_GRACE}S", **inherited(), **settings},
         cwd=_ROOT,
         log=logs / f"{name}.log",
         probe=partial(_beats, sessions),
