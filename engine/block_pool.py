@@ -29,8 +29,9 @@ class BlockPool:
     def blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)
 
-    def is_held(self, block: int) -> bool:
-        return self._references[block] > 0
+    def references(self, block: int) -> int:
+        """How often the block is held."""
+        return self._references[block]
 
     def take(self, num_blocks: int) -> list[int]:
         """Return `num_blocks` free blocks, each held once.  There must be that many."""

@@ -42,12 +42,16 @@ class Intake:
         prompt = request.prompt
         if isinstance(prompt, str):
             return Text(prompt, is_chat=False)
-        if not prompt or not isinstance(prompt[0], Mapping):
-            return [token for token in prompt if isinstance(token, int)]
+        token_ids = [token for token in prompt if isinstance(token, int)]
+        messages = [message for message in prompt if isinstance(message, Mapping)]
+        if len(token_ids) == len(prompt):
+            return token_ids
+        if len(messages) < len(prompt):
+            message = "The prompt must be text, or token ids only, or messages only."
+            return Refusal("invalid_prompt", message, "prompt")
         if not self._tokenizer.has_chat_template:
             message = "This model has no chat template: send a prompt, not messages."
             return Refusal("no_chat_template", message, "messages")
-        messages = [message for message in prompt if isinstance(message, Mapping)]
         try:
             return Text(self._tokenizer.render_chat(messages), is_chat=True)
         except Exception as error:  # the template is the model's code: it may raise anything
@@ -68,9 +72,9 @@ class Intake:
     def _encoded(self, texts: list[str], is_chat: bool) -> Sequence[list[int] | Refusal]:
         try:
             return self._tokenizer.encode(texts, add_special_tokens=not is_chat)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError):
             if len(texts) == 1:
-                message = f"The prompt cannot be encoded: {error}"
+                message = "The prompt is not Unicode text: it has half of a surrogate pair."
                 return [Refusal("invalid_prompt", message, "prompt")]
             # One of them is not text, and the tokenizer does not say which.
             return [self._encoded([text], is_chat)[0] for text in texts]

@@ -10,10 +10,10 @@ requests run.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.block_keys import child_key, pack, root_key
+from engine import block_keys
 
 
 @dataclass(slots=True, eq=False)
@@ -33,9 +33,16 @@ class Node:
 
 
 class PrefixTree:
-    def __init__(self, *, block_size: int, model: bytes) -> None:
+    def __init__(
+        self,
+        *,
+        block_size: int,
+        model: bytes,
+        child_key: Callable[[bytes, bytes], bytes] = block_keys.child_key,
+    ) -> None:
         self._block_size = block_size
         self._model = model
+        self._child_key = child_key
         self._nodes: dict[bytes, Node] = {}
         self._node_of_block: dict[int, Node] = {}
         # Idle blocks, next to go first.  Parents always stand behind their children, because a
@@ -61,11 +68,11 @@ class PrefixTree:
     def extend(self, path: list[Node], tokens: Sequence[int], *, salt: str) -> None:
         """Add to `path` the nodes of those full blocks of `tokens` that it does not cover yet."""
         size = self._block_size
-        key = path[-1].key if path else root_key(model=self._model, salt=salt)
+        key = path[-1].key if path else block_keys.root_key(model=self._model, salt=salt)
         first = len(path)
         for start in range(first * size, len(tokens) - size + 1, size):
-            content = pack(tokens[start : start + size])
-            key = child_key(key, content)
+            content = block_keys.pack(tokens[start : start + size])
+            key = self._child_key(key, content)
             path.append(self._node(key, content))
         self._add_users(path, first)
 

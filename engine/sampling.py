@@ -50,7 +50,9 @@ def _draw(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
 def _narrow(weights: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
     """Zero what is outside top_k, and of the rest what is outside top_p.  Ties stay together."""
     device, vocab_size = weights.device, weights.shape[-1]
-    top_k = torch.tensor([draw.top_k or vocab_size for draw in draws], device=device)[:, None]
+    top_k = torch.tensor(
+        [min(draw.top_k, vocab_size) or vocab_size for draw in draws], device=device
+    )[:, None]
     top_p = torch.tensor([draw.top_p for draw in draws], device=device)[:, None]
     ranked = weights.sort(dim=-1, descending=True).values
     ranked = ranked.masked_fill(torch.arange(vocab_size, device=device) >= top_k, 0)

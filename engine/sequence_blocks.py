@@ -68,7 +68,8 @@ class SequenceBlocks:
         if seq.block_table:
             return max(0, self._pool.blocks_for(num_tokens) - len(seq.block_table))
         resident = seq.path[: self._tree.num_resident(seq.path)]
-        held = sum(self._pool.is_held(node.block) for node in resident if node.block is not None)
+        blocks = (node.block for node in resident if node.block is not None)
+        held = sum(self._pool.references(block) > 0 for block in blocks)
         return max(0, self._pool.blocks_for(num_tokens) - held)
 
     def reuse(self, seq: Sequence) -> None:

@@ -72,7 +72,7 @@ def _config(file: GgufFile) -> dict[str, Any]:
     hidden_size = file.require(f"{arch}.embedding_length")
     return {
         "architectures": [ARCHITECTURES[arch]],
-        "vocab_size": len(file.require("tokenizer.ggml.tokens")),
+        "vocab_size": file.num_rows("token_embd.weight"),
         "hidden_size": hidden_size,
         "intermediate_size": file.require(f"{arch}.feed_forward_length"),
         "num_hidden_layers": file.require(f"{arch}.block_count"),

@@ -40,6 +40,9 @@ class GgufFile:
             raise ModelUnusable(f"{self.path} has no {key}")
         return self._fields[key].contents()
 
+    def num_rows(self, name: str) -> int:
+        return int(self._tensors[name].data.shape[0])
+
     def quantization(self, name: str) -> str:
         return str(self._tensors[name].tensor_type.name)
 

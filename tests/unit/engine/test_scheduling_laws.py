@@ -1,0 +1,93 @@
+"""Laws of scheduler, pool and tree together, checked against the plainest thing that could be."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.engine.scheduling import (
+    VOCAB_SIZE,
+    World,
+    generate_alone,
+    make_seq,
+    teach_short_outputs,
+)
+
+tokens = st.integers(0, VOCAB_SIZE - 1)
+prompts = st.lists(tokens, min_size=1, max_size=14)
+sizes = st.fixed_dictionaries(
+    {
+        "block_size": st.sampled_from([1, 2, 3, 4]),
+        "max_seqs": st.integers(1, 6),
+        "max_tokens": st.integers(6, 24),
+    }
+)
+arrivals = st.lists(
+    st.tuples(
+        prompts,
+        st.integers(1, 8),  # max_tokens
+        st.sampled_from(["", "tenant"]),
+        st.integers(0, 2),  # priority
+        st.sampled_from(["finish", "finish", "stop early", "abort"]),
+        st.integers(0, 4),  # steps before the next arrival, or before the abort
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(sizes, arrivals, spare_blocks=st.integers(0, 12), surprised=st.booleans())
+def test_every_sequence_ends_as_if_alone_and_nothing_leaks(
+    world_sizes, requests, spare_blocks, surprised
+):
+    longest = max(len(prompt) + max_tokens for prompt, max_tokens, *_ in requests)
+    num_blocks = -(-longest // world_sizes["block_size"]) + spare_blocks
+    world = World(num_blocks=num_blocks, **world_sizes)
+    if surprised:  # by how long they are: the pool runs dry
+        teach_short_outputs(world)
+    expected = {}
+    doomed = {}
+    for seq_id, request in enumerate(requests, start=100):
+        prompt, max_tokens, salt, priority, fate, delay = request
+        seq = make_seq(seq_id, prompt, max_tokens, salt=salt, priority=priority)
+        world.add(seq)
+        world.stops[seq] = 1 + max_tokens // 2 if fate == "stop early" else max_tokens
+        if fate == "abort":
+            doomed[seq] = delay
+        else:
+            expected[seq] = generate_alone(prompt, world.stops[seq], salt)
+        step_and_abort(world, doomed, steps=delay)
+
+    step_and_abort(world, doomed, steps=5)
+    world.run()
+
+    assert {seq: seq.token_ids for seq in expected} == expected
+    assert world.pool.num_held == 0
+    assert world.tree.num_live == 0
+    assert world.scheduler.room == world.pool.num_blocks * world.pool.block_size
+
+
+def step_and_abort(world, doomed, *, steps):
+    for _ in range(steps):
+        world.step()
+        for seq in list(doomed):
+            doomed[seq] -= 1
+            if doomed[seq] < 0:
+                del doomed[seq]
+                world.abort(seq)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(prompts, min_size=1, max_size=20), st.sampled_from([1, 2, 4]), st.integers(8, 64))
+def test_prefill_computes_each_block_of_the_tree_once(all_prompts, block_size, max_tokens):
+    world = World(num_blocks=400, block_size=block_size, max_tokens=max_tokens, max_seqs=8)
+    world.add(*[make_seq(i, prompt, 1) for i, prompt in enumerate(all_prompts)])
+
+    world.run()
+
+    ends = range(block_size, 15, block_size)
+    blocks = {tuple(p[:end]) for p in all_prompts for end in ends if end <= len(p)}
+    tails = sum(len(prompt) % block_size for prompt in all_prompts)
+    unique = len(blocks) * block_size + tails
+    # A prompt whose blocks are all another's computes its last token again, for its logits.
+    whole = sum(len(prompt) % block_size == 0 for prompt in all_prompts)
+    assert unique <= world.prefill_tokens <= unique + whole
