@@ -22,8 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cli.background_stack import Facts, background_stack
 from cli.errors import CommandFailed
-from cli.servers.embedded import Identity
-from cli.servers.postgres_home import find_home
+from cli.servers import embedded
 from cli.webhook_receiver import Receiver, receiving
 
 _MODEL = "smollm2-135m-instruct"
@@ -62,16 +61,9 @@ def _stack(console: Console, *, engine: str, data_dir: Path | None) -> Iterator[
     finally:
         with console.status("Stopping everything"):
             stack.stop()
-        if data_dir is None:
-            _remove_data(home)
+        if data_dir is None and home.exists():
+            embedded.remove(home)
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_data(home: Path) -> None:
-    """Postgres's may lie elsewhere, if it could not reach the temporary folder."""
-    if home.exists():
-        data = find_home(home, label=Identity.of(home).label).data
-        shutil.rmtree(data, ignore_errors=True)
 
 
 def _walk(console: Console, facts: Facts) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -105,6 +106,13 @@ def embedded(data_dir: Path, *, durable: bool = True) -> Embedded:
         ),
         server_key=identity.server_key,
     )
+
+
+def remove(data_dir: Path) -> None:
+    """Delete a data directory whose servers have stopped, with what had to lie outside of it."""
+    home = find_home(data_dir, label=Identity.of(data_dir).label)
+    shutil.rmtree(home.data.parent, ignore_errors=True)
+    shutil.rmtree(data_dir, ignore_errors=True)
 
 
 def _choose_ports(memory: Path) -> list[int]:

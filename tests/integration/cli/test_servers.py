@@ -1,7 +1,6 @@
 """The three embedded servers: real ones, started, killed and started again."""
 
 import os
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from redis.exceptions import AuthenticationError
 from cli.errors import ServerUnavailable
 from cli.process import Process
 from cli.program import Program
-from cli.servers.embedded import Embedded, embedded
+from cli.servers.embedded import Embedded, embedded, remove
 from jobs.storage import Storage
 from tests.integration.cli.sockets import only_loopback
 
@@ -192,4 +191,4 @@ def test_roots_postgres_keeps_its_data_elsewhere_when_it_cannot_reach_the_folder
         assert not data.is_relative_to(tmp_path)
         assert data.stat().st_mode & 0o777 == 0o700
     finally:
-        shutil.rmtree(data.parent)
+        remove(tmp_path)
