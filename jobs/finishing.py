@@ -64,8 +64,8 @@ _LOCK = text("""
 
 _STOP = text("""
     UPDATE jobs
-       SET state = 'stopping', ends_as = :ends_as, owner = NULL,
-           cancelling_at = CASE WHEN :ends_as = 'cancelled' THEN now() END
+       SET state = 'stopping', ends_as = CAST(:ends_as AS job_state), owner = NULL,
+           cancelling_at = CASE WHEN CAST(:ends_as AS job_state) = 'cancelled' THEN now() END
      WHERE id = :job_id
 """)
 
