@@ -37,7 +37,7 @@ _CLAIM = text("""
            FOR UPDATE SKIP LOCKED
     )
     UPDATE deliveries d
-       SET owner = :me, attempt = attempt + 1
+       SET owner = :me, attempt = d.attempt + 1
       FROM next, events e, jobs j, tenants t
      WHERE d.id = next.id AND e.id = d.event_id AND j.id = e.job_id AND t.id = j.tenant_id
     RETURNING d.id, d.attempt, d.owner, d.url, e.id AS event_id, e.payload, t.webhook_secret

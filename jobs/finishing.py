@@ -97,7 +97,7 @@ _BEGIN = text("""
            FOR UPDATE SKIP LOCKED
     )
     UPDATE jobs j
-       SET state = 'finalizing', owner = :me, attempt = attempt + 1,
+       SET state = 'finalizing', owner = :me, attempt = j.attempt + 1,
            finalizing_at = coalesce(finalizing_at, now())
       FROM ripe
      WHERE j.id = ripe.id

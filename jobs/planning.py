@@ -68,7 +68,7 @@ _CLAIM = text("""
            FOR UPDATE SKIP LOCKED
     )
     UPDATE jobs j
-       SET state = 'validating', owner = :me, attempt = attempt + 1
+       SET state = 'validating', owner = :me, attempt = j.attempt + 1
       FROM next, files f
      WHERE j.id = next.id AND f.id = j.input_file_id
     RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.endpoint, j.on_invalid_line,
