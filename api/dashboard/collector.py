@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from sqlalchemy.exc import OperationalError
 
 from api.dashboard.snapshots import Snapshots
+from api.errors import DATABASE_AWAY
 from jobs.overview.views import ModelQueue, WorkerView
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class QueueCollector(Collector):
         )
         try:
             overview = self._snapshots.newest()
-        except OperationalError:
+        except DATABASE_AWAY:
             # The process's own numbers are still worth a scrape.
             log.warning("no overview for a scrape", exc_info=True)
             database_up.add_metric([], 0)

@@ -1,16 +1,19 @@
 """What stands before every page: the session, and for each POST the token of a form of ours."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import parse_qsl
 
 from fastapi import Depends, HTTPException, Request, status
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from api.dashboard.sign_in import SESSION_COOKIE, Signer
 from jobs import operators
 from jobs.database import Sessions
+
+log = logging.getLogger(__name__)
 
 _FORM_LIMIT = 4_096  # bytes; the longest form holds a key and a token
 
@@ -64,6 +67,14 @@ def form_of(cookie_name: str) -> Callable[..., None]:
             )
 
     return check
+
+
+def say_database_is_away(request: Request, error: Exception) -> Response:
+    log.warning("no database for the dashboard", exc_info=error)
+    return PlainTextResponse(
+        "The database does not answer. Try again in a moment.",
+        status_code=status.HTTP_503_SERVICE_UNAVAILABLE,
+    )
 
 
 def send_to_sign_in(request: Request, _: Exception) -> Response:

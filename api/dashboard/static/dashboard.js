@@ -6,6 +6,7 @@ import { draw, remember } from "./sparklines.js";
 
 const SECOND = 1000;
 const PATIENCE = 5 * SECOND;
+const FAULTS = { 401: "signed out", 503: "the database does not answer" };
 
 const panel = document.getElementById("panel");
 const lamp = document.getElementById("lamp");
@@ -18,7 +19,7 @@ async function fetchPanel() {
     window.location.assign(panel.dataset.door);
   }
   if (!answer.ok) {
-    throw new Error(`the server answered ${answer.status}`);
+    throw new Error(FAULTS[answer.status] ?? `the server answered ${answer.status}`);
   }
   return answer.text();
 }

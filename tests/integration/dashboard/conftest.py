@@ -8,7 +8,8 @@ from fastapi.testclient import TestClient
 
 from api.dashboard.app import create_dashboard
 from api.dashboard.snapshots import Snapshots
-from jobs.database import Sessions
+from cli.ports import HOST, free_pairs
+from jobs.database import Sessions, connect, sessions_of
 from jobs.secrets import Secrets
 from tests.integration.dashboard.scene import TTL, Scene, open_scene
 from tests.integration.dashboard.visitor import Visitor
@@ -23,6 +24,14 @@ def secrets() -> Secrets:
 def scene(sessions: Sessions, secrets: Secrets) -> Iterator[Scene]:
     with open_scene(sessions, secrets) as scene:
         yield scene
+
+
+@pytest.fixture
+def no_database() -> Iterator[Sessions]:
+    """Of a port where nobody listens."""
+    engine = connect(f"postgresql+psycopg://gristmill@{HOST}:{free_pairs(1)[0]}/gristmill")
+    yield sessions_of(engine)
+    engine.dispose()
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from jobs.models import (
 from jobs.secrets import Secrets
 from jobs.workers import Identity
 
-TTL = timedelta(seconds=20)
+TTL = timedelta(seconds=60)
 MODEL = "tiny-llama"
 
 

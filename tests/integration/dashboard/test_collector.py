@@ -2,8 +2,7 @@ from prometheus_client import CollectorRegistry
 
 from api.dashboard.collector import QueueCollector
 from api.dashboard.snapshots import Snapshots
-from cli import ports
-from jobs.database import connect, sessions_of
+from jobs.database import Sessions
 from tests.integration.dashboard.scene import MODEL, TTL, Scene
 
 
@@ -34,14 +33,11 @@ def test_a_scrape_says_where_the_requests_are_and_who_is_alive(sessions, scene: 
     assert 0 <= age < TTL.total_seconds()
 
 
-def test_without_a_database_a_scrape_says_just_that():
-    nobody = f"postgresql+psycopg://gristmill@127.0.0.1:{ports.free_pairs(1)[0]}/gristmill"
-    engine = connect(nobody)
+def test_without_a_database_a_scrape_says_just_that(no_database: Sessions):
     registry = CollectorRegistry()
-    registry.register(QueueCollector(Snapshots(sessions_of(engine), beat_ttl=TTL)))
+    registry.register(QueueCollector(Snapshots(no_database, beat_ttl=TTL)))
 
     names = {metric.name for metric in registry.collect()}
 
     assert names == {"gristmill_database_up"}
     assert registry.get_sample_value("gristmill_database_up") == 0
-    engine.dispose()
