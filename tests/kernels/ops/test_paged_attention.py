@@ -12,10 +12,11 @@ SCALE = 0.3
 
 @dataclass(frozen=True)
 class Case:
-    """A step: (query_len, seq_len) of every sequence, the decodes first."""
+    """A step: the seq_len of every decode, (query_len, seq_len) of every chunk."""
 
-    decodes: tuple[int, ...] = ()  # seq_lens
+    decodes: tuple[int, ...] = ()
     chunks: tuple[tuple[int, int], ...] = ()
+    num_shared: int = 0  # tokens that all sequences have in the same blocks
     heads: tuple[int, int] = (4, 2)
     head_dim: int = 16
     block_size: int = 4
@@ -42,6 +43,7 @@ CASES = [
     Case(decodes=(5, 33), chunks=((9, 19),), heads=(14, 2), head_dim=80, block_size=3),
     Case(decodes=(5,), chunks=((3, 8),), heads=(1, 1), head_dim=8, block_size=1),
     Case(decodes=(70,), chunks=((3, 66),), heads=(20, 1), head_dim=32, block_size=128),
+    Case(decodes=(201, 260, 193, 230), chunks=((2, 195),), num_shared=192, heads=(6, 3)),
 ]
 
 
@@ -59,7 +61,8 @@ def make_step(case, dtype, device):
         for position in range(seq_len):
             block, offset = divmod(position, case.block_size)
             if offset == 0:
-                tables[seq, block] = next(free)
+                shared = seq > 0 and position < case.num_shared
+                tables[seq, block] = tables[0, block] if shared else next(free)
             for cache in (k_cache, v_cache):
                 row = torch.randn(kv_heads, case.head_dim, generator=generator)
                 cache[tables[seq, block], offset] = row

@@ -76,5 +76,5 @@ def test_refuses_what_it_cannot_compute(device):
         add_rms_norm(x, residual[:-1], weight, EPS)
     with pytest.raises(ValueError, match="dtypes disagree"):
         add_rms_norm(x, residual.half(), weight, EPS)
-    with pytest.raises(ValueError, match="x is torch.float64"):
+    with pytest.raises(ValueError, match=r"x is torch\.float64"):
         rms_norm(x.double(), weight.double(), EPS)
