@@ -8,6 +8,7 @@ Interactive shards go before all bulk, oldest first; quotas bound them.
 Source: Goyal, Vin and Cheng 1996, "Start-time Fair Queueing", sec. 2.
 """
 
+import math
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -42,6 +43,8 @@ _CLOCK = text("""
     RETURNING highest_stamp
 """)
 
+_CLOCK_TIME = text("SELECT extract(epoch FROM clock_timestamp())::float8")
+
 _LOWEST_QUEUED = text("""
     SELECT stamp FROM shards
      WHERE model = :model AND state = 'queued' AND NOT interactive
@@ -61,8 +64,12 @@ _ADVANCE = text("""
 """)
 
 
-def reserve(session: Session, *, model: str, tenant_id: UUID, cost: int) -> Start:
-    """Take a place in the line for bulk shards that cost `cost` together."""
+def reserve(
+    session: Session, *, model: str, tenant_id: UUID, cost: int, interactive: bool
+) -> Start:
+    """Take a place in the line for shards that cost `cost` together."""
+    if interactive:
+        return Start(session.scalars(_CLOCK_TIME).one(), math.inf)
     highest = session.scalar(_CLOCK, {"model": model})
     lowest = session.scalar(_LOWEST_QUEUED, {"model": model})
     now = highest if lowest is None else lowest
@@ -72,10 +79,3 @@ def reserve(session: Session, *, model: str, tenant_id: UUID, cost: int) -> Star
     start = Start(share.last_finish - cost / share.weight, share.weight)
     session.execute(_ADVANCE, {"model": model, "stamp": start.stamp})
     return start
-
-
-def stamp(session: Session, *, model: str, tenant_id: UUID, cost: int, interactive: bool) -> float:
-    """The stamp of one shard by itself."""
-    if interactive:
-        return float(session.scalar(text("SELECT extract(epoch FROM clock_timestamp())")) or 0)
-    return reserve(session, model=model, tenant_id=tenant_id, cost=cost).stamp

@@ -86,7 +86,7 @@ def _add_shard(
     # ASCII: an escaped U+0000 may stand in a text column, a real one may not.
     line = json.dumps({"custom_id": None, "body": body}, ensure_ascii=True)
     cost = fairness.cost_of(len(line), expected_output_tokens(body))
-    stamp = fairness.stamp(
+    start = fairness.reserve(
         session, model=new.model, tenant_id=tenant_id, cost=cost, interactive=new.interactive
     )
     session.execute(
@@ -94,7 +94,7 @@ def _add_shard(
             job_id=job_id,
             model=new.model,
             interactive=new.interactive,
-            stamp=stamp,
+            stamp=start.stamp,
             cost=cost,
             inline=line,
             end_line=1,

@@ -26,6 +26,7 @@ class PlanLease:
     owner: UUID
     tenant_id: UUID
     endpoint: str
+    interactive: bool
     on_invalid_line: OnInvalidLine
     storage_key: str
 
@@ -71,8 +72,8 @@ _CLAIM = text("""
        SET state = 'validating', owner = :me, attempt = j.attempt + 1
       FROM next, files f
      WHERE j.id = next.id AND f.id = j.input_file_id
-    RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.endpoint, j.on_invalid_line,
-              f.storage_key
+    RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.endpoint, j.interactive,
+              j.on_invalid_line, f.storage_key
 """)
 
 _CLEAR = text("DELETE FROM requests WHERE job_id = :job_id")
@@ -92,8 +93,8 @@ _DUPLICATES = text("""
 """).execution_options(yield_per=1000)
 
 _ADD_SHARD = text("""
-    INSERT INTO shards (job_id, model, stamp, cost, prefix_key, input_key, end_line)
-    VALUES (:job_id, :model, :stamp, :cost, :prefix_key, :input_key, :lines)
+    INSERT INTO shards (job_id, model, interactive, stamp, cost, prefix_key, input_key, end_line)
+    VALUES (:job_id, :model, :interactive, :stamp, :cost, :prefix_key, :input_key, :lines)
 """)
 
 _START = text("""
@@ -157,7 +158,13 @@ def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
     """Insert the stamped shards and start the job.  Raises LeaseLost."""
     job_leases.hold(session, lease, JobState.VALIDATING)
     cost = sum(shard.cost for shard in plan.shards)
-    start = fairness.reserve(session, model=plan.model, tenant_id=lease.tenant_id, cost=cost)
+    start = fairness.reserve(
+        session,
+        model=plan.model,
+        tenant_id=lease.tenant_id,
+        cost=cost,
+        interactive=lease.interactive,
+    )
     if plan.invalid is not None:
         put(session, lease.job_id, plan.invalid, shard_id=None, attempt=lease.attempt)
     session.execute(_ADD_SHARD, list(_shard_values(lease, plan, start)))
@@ -173,6 +180,7 @@ def _shard_values(
         yield {
             "job_id": lease.job_id,
             "model": plan.model,
+            "interactive": lease.interactive,
             "stamp": start.after(before),
             "cost": shard.cost,
             "prefix_key": shard.prefix_key,

@@ -4,7 +4,9 @@ A message is a bell, not work, so nothing here keeps, retries, delays or orders 
 docs/decisions/0003-celery-is-a-doorbell.md for why each setting stands as it does.
 """
 
-from celery import Celery
+from typing import Any
+
+from celery import Celery, signals
 from kombu import Queue
 
 from jobs.doorbell import transport_options
@@ -42,17 +44,22 @@ def make_program(name: str, broker_url: str, *, queue: str) -> Celery:
 
 def run(program: Celery, *, threads: int) -> None:
     """Answer bells until SIGTERM or SIGINT.  Returns after a warm shutdown."""
+    signals.setup_logging.connect(_leave_logging_alone)
     arguments = [
+        "--quiet",
         "worker",
         "--pool=threads",
         f"--concurrency={threads}",
         "--without-gossip",
         "--without-mingle",
         "--without-heartbeat",
-        "--loglevel=WARNING",
     ]
     try:
         program.worker_main(arguments)
     except SystemExit as end:
         if end.code not in (0, None):
             raise
+
+
+def _leave_logging_alone(**_: Any) -> None:
+    """A receiver of this signal keeps Celery from setting up handlers of its own."""

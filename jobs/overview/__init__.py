@@ -9,10 +9,10 @@ from datetime import timedelta
 from sqlalchemy import text
 
 from jobs.database import Sessions
-from jobs.overview.batches import batches
-from jobs.overview.queues import queues
+from jobs.overview.batches import list_batches
+from jobs.overview.queues import count_queues
 from jobs.overview.views import Overview
-from jobs.overview.workers import workers
+from jobs.overview.workers import list_workers
 
 # A snapshot that is held for longer would pin the queue's dead rows.
 _BOUNDS = text("SET LOCAL statement_timeout = '4s'")
@@ -25,10 +25,10 @@ def take(sessions: Sessions, *, beat_ttl: timedelta) -> Overview:
     with sessions() as session:
         session.connection(execution_options=_SNAPSHOT)
         session.execute(_BOUNDS)
-        processes = workers(session, beat_ttl)
+        processes = list_workers(session, beat_ttl)
         return Overview(
             at=session.execute(text("SELECT now()")).scalar_one(),
-            queues=tuple(queues(session, processes)),
+            queues=tuple(count_queues(session, processes)),
             workers=tuple(processes),
-            batches=tuple(batches(session)),
+            batches=tuple(list_batches(session)),
         )

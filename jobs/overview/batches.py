@@ -36,6 +36,6 @@ _BATCHES = text("""
 """)
 
 
-def batches(session: Session) -> Iterator[BatchView]:
+def list_batches(session: Session) -> Iterator[BatchView]:
     for row in session.execute(_BATCHES, {"batches": _LISTED_BATCHES}).mappings():
         yield BatchView(**dict(row) | {"state": JobState(row["state"])})

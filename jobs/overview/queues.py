@@ -54,7 +54,7 @@ _HELD = text("""
 """)
 
 
-def queues(session: Session, workers: Sequence[WorkerView]) -> Iterator[ModelQueue]:
+def count_queues(session: Session, workers: Sequence[WorkerView]) -> Iterator[ModelQueue]:
     alive = [worker for worker in workers if worker.alive]
     holding = _held(session, {worker.incarnation: worker.running or 0 for worker in alive})
     bounds = {"models": _LISTED_MODELS, "counted": COUNTED_SHARDS}

@@ -27,7 +27,7 @@ _WORKERS = text("""
 """)
 
 
-def workers(session: Session, beat_ttl: timedelta) -> list[WorkerView]:
+def list_workers(session: Session, beat_ttl: timedelta) -> list[WorkerView]:
     rows = session.execute(_WORKERS, {"beat_ttl": beat_ttl, "workers": _LISTED_WORKERS}).mappings()
     return [_worker(dict(row)) for row in rows]
 

@@ -41,7 +41,7 @@ class Claims:
 
     def next(self, room: int) -> list[ShardLease]:
         """Lease the next shards in line that fit `room` tokens."""
-        # Every other claim prefers nothing, so that no shard waits behind a popular prefix for good.
+        # Every other claim prefers nothing, lest a shard wait for ever behind a popular prefix.
         self._prefer_resident = not self._prefer_resident
         resident = list(self._prefixes) if self._prefer_resident else []
         with self._sessions.begin() as session:
