@@ -9,6 +9,7 @@ import torch
 from engine.block_pool import BlockPool
 from engine.config import EngineConfig, EngineSettings
 from engine.engine import Engine
+from engine.forecast import LengthForecast
 from engine.intake import Intake
 from engine.model_runner import ModelRunner
 from engine.models.llama import Llama
@@ -61,6 +62,7 @@ def _scheduler(config: EngineConfig, digest: bytes) -> Scheduler:
     tree = PrefixTree(block_size=config.block_size, model=digest)
     return Scheduler(
         SequenceBlocks(pool, tree),
+        LengthForecast(),
         max_num_batched_tokens=config.max_num_batched_tokens,
         max_num_seqs=config.max_num_seqs,
     )

@@ -22,14 +22,19 @@ from engine.waiting_queue import WaitingQueue
 
 class Scheduler:
     def __init__(
-        self, blocks: SequenceBlocks, *, max_num_batched_tokens: int, max_num_seqs: int
+        self,
+        blocks: SequenceBlocks,
+        forecast: LengthForecast,
+        *,
+        max_num_batched_tokens: int,
+        max_num_seqs: int,
     ) -> None:
         if max_num_batched_tokens < max_num_seqs:
             raise ValueError("max_num_batched_tokens must not be less than max_num_seqs")
         self._blocks = blocks
+        self._forecast = forecast
         self._max_num_batched_tokens = max_num_batched_tokens
         self._max_num_seqs = max_num_seqs
-        self._forecast = LengthForecast()
         self._waiting = WaitingQueue()
         self._running: list[Sequence] = []  # by `order`: the last is preempted first
 

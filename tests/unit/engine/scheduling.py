@@ -9,6 +9,7 @@ from collections import Counter
 from hashlib import blake2b
 
 from engine.block_pool import BlockPool
+from engine.forecast import LengthForecast
 from engine.prefix_tree import PrefixTree
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence
@@ -47,12 +48,19 @@ class World:
     """A scheduler, and the cache that its chunks read and write."""
 
     def __init__(
-        self, *, num_blocks: int = 8, block_size: int = 4, max_tokens: int = 16, max_seqs: int = 4
+        self,
+        *,
+        num_blocks: int = 8,
+        block_size: int = 4,
+        max_tokens: int = 16,
+        max_seqs: int = 4,
+        forecast: LengthForecast | None = None,
     ) -> None:
         self.pool = BlockPool(num_blocks, block_size)
         self.tree = PrefixTree(block_size=block_size, model=b"model")
         self.scheduler = Scheduler(
             SequenceBlocks(self.pool, self.tree),
+            forecast or LengthForecast(),
             max_num_batched_tokens=max_tokens,
             max_num_seqs=max_seqs,
         )
