@@ -1,7 +1,7 @@
 """What an operator sees: the queue, the workers and the batches of all tenants, at one instant.
 
 Everything is counted from Postgres, by its clock, in one short read-only snapshot.  Every query is
-bounded and walks a partial index, so looking costs little however long the queue is.
+bounded, so looking costs the same however long the queue is.
 """
 
 from datetime import timedelta
