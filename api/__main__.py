@@ -11,10 +11,11 @@ from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 
 from api import logs
 from api.app import create_app
-from api.services import Services, connect_services
+from api.services import Services, connected
 from api.settings import ApiSettings
 from jobs import reading
 from jobs.errors import StorageUnavailable
+from jobs.secrets import Secrets
 
 # Seconds that open requests have after SIGTERM.  Waiting ones are let go at once.
 _GRACE = 20
@@ -30,17 +31,18 @@ def main() -> None:
     settings = _settings()
     logs.log_to_stderr(settings.logs.format)
     listener = _listen(options.host, options.port)
-    services = connect_services(settings, stopping=lambda: server.should_exit)
-    _check(services)
-    app = create_app(services, beat_ttl=settings.leases.ttl)
-    server = uvicorn.Server(
-        uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=_GRACE, server_header=False)
-    )
-    # uvicorn raises its signal again once it has stopped; a clean stop is no failure.
-    for stop in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(stop, lambda *_: sys.exit(0))
-    server.run(sockets=[listener])
-    services.doorbell.close()
+    with connected(settings, stopping=lambda: server.should_exit) as services:
+        _check(services)
+        app = create_app(services, beat_ttl=settings.leases.ttl)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app, log_config=None, timeout_graceful_shutdown=_GRACE, server_header=False
+            )
+        )
+        # uvicorn raises its signal again once it has stopped; a clean stop is no failure.
+        for stop in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(stop, lambda *_: sys.exit(0))
+        server.run(sockets=[listener])
 
 
 def _options() -> argparse.Namespace:
@@ -52,13 +54,19 @@ def _options() -> argparse.Namespace:
 
 def _settings() -> ApiSettings:
     try:
-        return ApiSettings()
+        settings = ApiSettings()
+        Secrets(settings.secrets.key.get_secret_value())
     except ValidationError as error:
         faults = ", ".join(
             f"{'__'.join(str(part) for part in fault['loc']).upper()} ({fault['msg']})"
             for fault in error.errors(include_url=False, include_input=False)
         )
         raise CannotStart(f"Set these in the environment: {faults}.") from None
+    except ValueError:
+        raise CannotStart(
+            "SECRETS__KEY is no server key; `gristmill keys server-key` makes one."
+        ) from None
+    return settings
 
 
 def _listen(host: str, port: int) -> socket.socket:

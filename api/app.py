@@ -30,5 +30,6 @@ def create_app(services: Services, *, beat_ttl: timedelta) -> FastAPI:
         create_dashboard(sessions=services.sessions, secrets=services.secrets, snapshots=snapshots),
     )
     errors.install(app)
-    app.add_middleware(CountRequests, metrics=HttpMetrics(registry))
+    metrics = HttpMetrics(registry, waiting=services.watch.__len__)
+    app.add_middleware(CountRequests, metrics=metrics)
     return app

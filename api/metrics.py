@@ -1,8 +1,9 @@
 """Counts what the API answered, and how long it took, for Prometheus."""
 
 import time
+from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # Any text may stand where a method does; a label may not.
@@ -11,9 +12,15 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 
 class HttpMetrics:
-    """The numbers of one app."""
+    """The numbers of one app.  `waiting` says how many requests are held just now."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, *, waiting: Callable[[], float]) -> None:
+        held = Gauge(
+            "gristmill_http_requests_waiting",
+            "Requests that are held until their job ends.",
+            registry=registry,
+        )
+        held.set_function(waiting)
         self._requests = Counter(
             "gristmill_http_requests",
             "Requests answered.",

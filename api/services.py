@@ -1,6 +1,7 @@
 """What every route may use, made once in `main` and closed with the process."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -33,21 +34,26 @@ class Services:
 _POOL_SIZE = 16
 
 
-def connect_services(settings: ApiSettings, *, stopping: Callable[[], bool]) -> Services:
+@contextmanager
+def connected(settings: ApiSettings, *, stopping: Callable[[], bool]) -> Iterator[Services]:
     """Nothing is connected yet; `stopping` says when waiting requests are to be let go."""
-    sessions = sessions_of(connect(settings.database.url.get_secret_value(), pool_size=_POOL_SIZE))
+    engine = connect(settings.database.url.get_secret_value(), pool_size=_POOL_SIZE)
+    sessions = sessions_of(engine)
+    doorbell = Doorbell(settings.broker.url.get_secret_value())
 
     def finished_among(job_ids: Collection[UUID]) -> set[UUID]:
         with sessions() as session:
             return reading.finished_among(session, job_ids)
 
-    return Services(
+    yield Services(
         sessions=sessions,
         storage=Storage(settings.storage),
-        doorbell=Doorbell(settings.broker.url.get_secret_value()),
+        doorbell=doorbell,
         secrets=Secrets(settings.secrets.key.get_secret_value()),
         watch=JobWatch(finished_among, stopping=stopping),
         uploads=CapacityLimiter(settings.limits.uploads_at_once),
         limits=settings.limits,
         allow_private_webhooks=settings.webhooks.allow_private,
     )
+    doorbell.close()
+    engine.dispose()

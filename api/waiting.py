@@ -33,6 +33,10 @@ class JobWatch:
         self._waiting: dict[UUID, set[asyncio.Future[None]]] = {}
         self._task: asyncio.Task[None] | None = None
 
+    def __len__(self) -> int:
+        """How many clients wait."""
+        return sum(len(turns) for turns in self._waiting.values())
+
     async def until_finished(self, job_id: UUID, *, timeout: float) -> None:
         """Return when the job is terminal, at the latest after `timeout` seconds."""
         turn = asyncio.get_running_loop().create_future()

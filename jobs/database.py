@@ -23,6 +23,7 @@ def connect(url: str, *, pool_size: int = 5) -> Engine:
         max_overflow=pool_size,
         pool_pre_ping=True,
         pool_timeout=10,
+        hide_parameters=True,  # they are prompts and answers, and errors are logged
         connect_args={"connect_timeout": 5, "options": options, "application_name": "gristmill"},
     )
 
