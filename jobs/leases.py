@@ -51,7 +51,7 @@ class ShardLease:
 # and update more rows than its limit.  `head` is the line.  `line` takes from it what fits the
 # room, resident prefixes first, and a solo shard only by itself.  The lowest stamp of bulk goes
 # whatever its cost, so that a huge shard cannot starve; interactive work goes whatever the room.
-_CLAIM = text("""
+CLAIM = text("""
     WITH head AS MATERIALIZED (
         SELECT id, interactive, stamp, cost, solo,
                coalesce(prefix_key = ANY(:resident), false) AS warm
@@ -85,7 +85,7 @@ _CLAIM = text("""
 
 # Straight after a bulk load the statistics are old, and the planner would sort a million queued
 # rows rather than walk the index.
-_PIN_PLAN = text("SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off")
+PIN_PLAN = text("SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off")
 
 _FENCE = """
  WHERE id = :shard_id AND state = 'leased' AND owner = :owner AND attempt = :attempt
@@ -118,11 +118,11 @@ def claim(
     session: Session, me: UUID, *, model: str, room: int, resident: list[str]
 ) -> list[ShardLease]:
     """Lease the next shards in line that fit `room` tokens.  Callers never share a shard."""
-    session.execute(_PIN_PLAN)
+    session.execute(PIN_PLAN)
     values = {"me": me, "model": model, "room": room, "resident": resident}
     return [
         ShardLease(**{**row, "kind": JobKind(row["kind"])})
-        for row in session.execute(_CLAIM, values).mappings()
+        for row in session.execute(CLAIM, values).mappings()
     ]
 
 

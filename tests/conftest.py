@@ -8,4 +8,5 @@ pytest_plugins = [
     "tests.fixtures.broker",
     "tests.fixtures.stack",
     "tests.fixtures.tiny_model",
+    "tests.fixtures.work",
 ]

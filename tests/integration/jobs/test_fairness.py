@@ -1,0 +1,85 @@
+"""The fair queue: nobody waits behind all of another's work, and nobody for ever."""
+
+from uuid import UUID
+
+from sqlalchemy import text
+
+from jobs.models import WorkerKind
+from tests.fixtures.work import Work
+
+_DOUBLE = text("UPDATE tenants SET weight = 2 WHERE id = :id")
+
+
+def order_of_claims(work: Work) -> list[UUID]:
+    """Which job each shard belongs to, in the order in which one worker takes them."""
+    me, order = work.add_worker(), []
+    while claimed := work.claim(me, room=1):
+        order += [lease.job_id for lease in claimed]
+    return order
+
+
+def test_a_small_job_waits_behind_one_shard_of_a_large_one(work: Work) -> None:
+    large = work.add_planned_batch([1] * 50)
+    small = work.add_planned_batch([1], tenant_id=work.add_tenant("other"))
+
+    order = order_of_claims(work)
+
+    assert order.index(small) <= 1
+    assert order.count(large) == 50
+
+
+def test_two_tenants_take_turns(work: Work) -> None:
+    mine = work.add_planned_batch([1] * 10)
+    theirs = work.add_planned_batch([1] * 10, tenant_id=work.add_tenant("other"))
+
+    order = order_of_claims(work)
+
+    assert all({*order[at : at + 2]} == {mine, theirs} for at in range(0, 20, 2))
+
+
+def test_one_tenants_jobs_go_in_the_order_of_their_cuts(work: Work) -> None:
+    jobs = [work.add_planned_batch([1] * 3) for _ in range(3)]
+
+    assert order_of_claims(work) == [job for job in jobs for _ in range(3)]
+
+
+def test_a_tenant_of_twice_the_weight_gets_twice_the_turns(work: Work) -> None:
+    heavy = work.add_tenant("heavy")
+    with work.sessions.begin() as session:
+        session.execute(_DOUBLE, {"id": heavy})
+    light_job = work.add_planned_batch([1] * 30)
+    heavy_job = work.add_planned_batch([1] * 30, tenant_id=heavy)
+
+    first = order_of_claims(work)[:30]
+
+    assert 19 <= first.count(heavy_job) <= 21
+    assert first.count(light_job) == 30 - first.count(heavy_job)
+
+
+def test_a_tenant_that_was_away_claims_no_arrears(work: Work) -> None:
+    work.add_planned_batch([1] * 20)
+    order_of_claims(work)  # the queue's time has moved on while the other was away
+
+    mine = work.add_planned_batch([1] * 10)
+    theirs = work.add_planned_batch([1] * 10, tenant_id=work.add_tenant("other"))
+    first = order_of_claims(work)[:10]
+
+    assert 4 <= first.count(theirs) <= 6
+    assert first.count(mine) == 10 - first.count(theirs)
+
+
+def test_costly_shards_take_fewer_turns(work: Work) -> None:
+    costly = work.add_planned_batch([1] * 10, cost=400)
+    cheap = work.add_planned_batch([1] * 10, cost=100, tenant_id=work.add_tenant("other"))
+
+    first = order_of_claims(work)[:10]
+
+    assert first.count(cheap) >= 7
+    assert costly in first
+
+
+def test_planning_goes_by_age(work: Work) -> None:
+    jobs = [work.add_batch() for _ in range(3)]
+    planner = work.add_worker(kind=WorkerKind.CONTROL)
+
+    assert [work.claim_plan(planner).job_id for _ in range(3)] == jobs

@@ -1,0 +1,62 @@
+"""The bucket keeps what it was given, whole or not at all."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.errors import StorageUnavailable
+from jobs.settings import StorageSettings
+from jobs.storage import PART_SIZE, Storage
+
+
+@pytest.mark.parametrize("size", [0, 1, PART_SIZE - 1, PART_SIZE, 2 * PART_SIZE + 7])
+def test_an_upload_of_any_size_reads_back(storage: Storage, size: int) -> None:
+    data = bytes(index * 31 % 251 for index in range(1024)) * (size // 1024 + 1)
+    data = data[:size]
+    chunks = (data[at : at + 700_001] for at in range(0, size, 700_001))
+
+    written = storage.upload("k", chunks)
+
+    assert written == size
+    assert storage.read("k") == data
+
+
+def test_a_range_is_exact(storage: Storage) -> None:
+    storage.put("k", b"0123456789")
+
+    assert storage.read_range("k", 3, 4) == b"3456"
+    with pytest.raises(StorageUnavailable, match="2 bytes of 5"):
+        storage.read_range("k", 8, 5)
+
+
+def test_an_upload_that_fails_half_way_leaves_no_object(storage: Storage) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"x" * (PART_SIZE + 1)
+        raise RuntimeError("the source broke")
+
+    with pytest.raises(RuntimeError, match="the source broke"):
+        storage.upload("k", chunks())
+
+    with pytest.raises(StorageUnavailable, match="NoSuchKey"):
+        storage.read("k")
+
+
+def test_deleted_objects_are_gone(storage: Storage) -> None:
+    storage.put("a", b"1")
+    storage.put("b", b"2")
+
+    storage.delete(["a", "b", "never-was"])
+
+    with pytest.raises(StorageUnavailable):
+        storage.read("a")
+
+
+def test_the_probe_is_content_with_a_good_store(storage: Storage) -> None:
+    storage.probe()
+
+
+def test_a_store_that_does_not_answer_is_named_so(storage_settings: StorageSettings) -> None:
+    nobody = storage_settings.model_copy(update={"endpoint": "http://127.0.0.1:1"})
+
+    with pytest.raises(StorageUnavailable, match="Could not connect"):
+        Storage(nobody).probe()
