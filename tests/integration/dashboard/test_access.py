@@ -176,7 +176,7 @@ def test_cookies_stay_out_of_scripts_other_sites_and_plain_text(
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/data", "/login", "/static/dashboard.css", "/static/none", "/none"]
+    "path", ["/", "/data", "/login", "/static/frame.css", "/static/none", "/none"]
 )
 def test_every_answer_carries_the_safe_headers(operator: Visitor, path: str):
     answer = operator.client.get(f"/dashboard{path}")
