@@ -56,7 +56,7 @@ def background_stack(
             env={**inherited(), **(settings or {})},
             cwd=_ROOT,
             log=log,
-            probe=partial(_is_up, data_dir / up_file.NAME),
+            probe=partial(_is_up, data_dir),
             ready_seconds=_READY_SECONDS,
             stop_signal=signal.SIGINT,
             stop_seconds=_STOP_SECONDS,
@@ -65,6 +65,7 @@ def background_stack(
     )
 
 
-def _is_up(facts: Path, _pid: int) -> None:
-    if not facts.exists():
+def _is_up(data_dir: Path, pid: int) -> None:
+    # The file of a predecessor that was killed may still lie there.
+    if not (data_dir / up_file.NAME).exists() or Facts.of(data_dir).pids["up"] != pid:
         raise NotReady("up.json is not written yet")

@@ -147,7 +147,7 @@ def _show(console: Console, client: OpenAI, batch: Batch) -> None:
     console.print(f"{counts.completed} completed, {counts.failed} failed, of {counts.total}")
     prefix: Any = _extra(batch, "prefix")
     console.print(
-        f"The shared prompt was computed once: {prefix['tokens_saved']:,} prompt tokens saved,"
+        f"Prompt tokens that the shared prefix saved: {prefix['tokens_saved']:,},"
         f" {prefix['hit_rate']:.0%} of all"
     )
     output: FileObject = client.files.retrieve(output_id)

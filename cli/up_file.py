@@ -1,5 +1,6 @@
 """`up.json`: what the rest of the world needs to know of a running stack.  It holds secrets."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,4 +37,4 @@ def write(path: Path, stack: Stack, pids: Mapping[str, int]) -> None:
 def _by_role(pids: Mapping[str, int]) -> dict[str, int | list[int]]:
     alone = {name: pid for name, pid in pids.items() if not name.startswith(_WORKER)}
     workers = [pid for name, pid in pids.items() if name.startswith(_WORKER)]
-    return {**alone, "workers": workers}
+    return {"up": os.getpid(), **alone, "workers": workers}

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+import httpx
+
 from cli.ports import HOST, PAIR_DISTANCE
 from cli.program import NotReady, Program
 from cli.servers import wheels
@@ -56,7 +58,7 @@ class SeaweedFS:
             cwd=self.home,
             log=self.log,
             prepare=self._prepare,
-            probe=partial(_probe, storage),
+            probe=partial(_probe, storage, str(self.settings.endpoint)),
             tidy=self._remove_sockets,
         )
 
@@ -110,8 +112,10 @@ class SeaweedFS:
                 socket.unlink(missing_ok=True)
 
 
-def _probe(storage: Storage, _pid: int) -> None:
+def _probe(storage: Storage, endpoint: str, _pid: int) -> None:
     try:
+        # First a question without retries: the storage's own take seconds, for a server in use.
+        httpx.get(endpoint, timeout=2, trust_env=False)
         storage.ensure_bucket()
-    except StorageUnavailable as error:
+    except (httpx.TransportError, StorageUnavailable) as error:
         raise NotReady(str(error)) from error

@@ -4,8 +4,7 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from cli.errors import ServerUnavailable
 from cli.interrupts import Interrupted, Interrupts
 from cli.program import NotReady, Program
 from cli.supervisor import Supervisor
+from tests.integration.cli.processes import is_running, wait_for
 
 _SLEEPER = "import time; print('up', flush=True); time.sleep(600)"
 _STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + _SLEEPER
@@ -58,21 +58,6 @@ def program(folder: Path, code: str, **changes: object) -> Program:
         "stop_seconds": 0.5,
     }
     return Program(**(fields | changes))  # type: ignore[arg-type]  # each test names its own fields
-
-
-def is_running(pid: int) -> bool:
-    """Whether it is there and not merely waiting to be collected by its parent."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen within 10 s"
-        time.sleep(0.01)
 
 
 def test_killed_program_is_started_again(
