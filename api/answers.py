@@ -17,6 +17,7 @@ from jobs.keys import Caller
 IdempotencyKey = Annotated[
     str | None,
     Header(
+        alias="Idempotency-Key",
         min_length=1,
         max_length=255,
         description="Sent again with the same body, the first answer comes again. Kept 24 hours.",

@@ -66,8 +66,8 @@ class FileCheck:
 
 
 def _not_utf8(head: bytes, at: int) -> str:
-    if head.startswith(_BYTE_ORDER_MARKS) or b"\x00" in head:
-        return "The file looks like UTF-16. Save it as UTF-8 and upload it again."
     if head.startswith(_GZIP):
         return "The file is compressed with gzip. Unpack it and upload it again."
+    if head.startswith(_BYTE_ORDER_MARKS) or b"\x00" in head:
+        return "The file looks like UTF-16. Save it as UTF-8 and upload it again."
     return f"The file is not UTF-8: byte {at:,} is not text. Save it as UTF-8 and upload it again."

@@ -61,7 +61,8 @@ def get(session: Session, *, tenant_id: UUID, file_id: UUID) -> File:
 
 def get_for_use(session: Session, *, tenant_id: UUID, file_id: UUID) -> File:
     """Like `get`, and the file cannot be deleted before this transaction ends."""
-    return _found(session.scalar(_one(tenant_id, file_id).with_for_update(read=True)))
+    query = _one(tenant_id, file_id).with_for_update(read=True)
+    return _found(session.scalar(query), param="input_file_id")
 
 
 def list_page(
@@ -103,7 +104,7 @@ def _present() -> list[ColumnElement[bool]]:
     return [File.deleted_at.is_(None), unexpired]
 
 
-def _found(file: File | None) -> File:
+def _found(file: File | None, *, param: str = "file_id") -> File:
     if file is None:
-        raise NotFound("There is no file with this id; it may be deleted or expired.")
+        raise NotFound("There is no file with this id; it may be deleted or expired.", param=param)
     return file

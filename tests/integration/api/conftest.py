@@ -78,12 +78,18 @@ def api_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
+def api_storage(servers: dict[str, str]) -> Iterator[StorageSettings]:
+    with bucket(servers) as settings:
+        yield settings
+
+
+@pytest.fixture(scope="session")
 def services(
-    database_template: URL, servers: dict[str, str], api_broker: Broker
+    database_template: URL, api_storage: StorageSettings, api_broker: Broker
 ) -> Iterator[Services]:
     """Made once: each test has a tenant and a model of its own, and they see no others."""
-    with cloned(database_template) as database, bucket(servers) as storage:
-        settings = api_settings(database=database, broker=api_broker.url, storage=storage)
+    with cloned(database_template) as database:
+        settings = api_settings(database=database, broker=api_broker.url, storage=api_storage)
         with connected(settings, stopping=lambda: False) as services:
             yield services
 

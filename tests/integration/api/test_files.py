@@ -1,15 +1,48 @@
 """`/v1/files` as the official client and plain HTTP use it."""
 
 import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import httpx
+import openai
+import pytest
 
 from api.services import Services
-from tests.integration.api.conftest import Tenant
+from jobs.errors import StorageUnavailable
+from jobs.settings import StorageSettings
+from tests.integration.api.conftest import MAX_FILE, Tenant
 
 LINES = b'{"a": 1}\n{"b": 2}\n'
 
 
 def upload(tenant: Tenant, content: bytes = LINES, name: str = "in.jsonl") -> str:
     return tenant.openai.files.create(file=(name, content), purpose="batch").id
+
+
+Kept = Callable[[Tenant], list[str]]
+
+
+@pytest.fixture
+def kept(api_storage: StorageSettings) -> Iterator[Kept]:
+    """Lists the keys of a tenant's objects in S3."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=api_storage.endpoint,
+        region_name=api_storage.region,
+        aws_access_key_id=api_storage.access_key,
+        aws_secret_access_key=api_storage.secret_key.get_secret_value(),
+    )
+
+    def list_keys(tenant: Tenant) -> list[str]:
+        prefix = f"t/{tenant.id.hex}/"
+        page = client.list_objects_v2(Bucket=api_storage.bucket, Prefix=prefix)
+        return [found["Key"] for found in page.get("Contents", [])]
+
+    yield list_keys
+    client.close()
 
 
 def test_a_file_comes_back_as_it_was_sent(tenant: Tenant) -> None:
@@ -55,3 +88,316 @@ def test_an_empty_file_is_a_file(tenant: Tenant) -> None:
 
     assert answer.content == b""
     assert answer.headers["content-length"] == "0"
+
+
+def test_a_file_may_expire(tenant: Tenant) -> None:
+    expiry: Any = {"anchor": "created_at", "seconds": 3600}
+
+    file = tenant.openai.files.create(
+        file=("in.jsonl", LINES), purpose="batch", expires_after=expiry
+    )
+
+    assert file.expires_at == file.created_at + 3600
+
+
+def test_the_fields_may_come_behind_the_file(tenant: Tenant) -> None:
+    parts: Any = [("file", ("in.jsonl", LINES)), ("purpose", (None, "batch"))]
+
+    answer = tenant.http.post("/v1/files", files=parts)
+
+    assert answer.status_code == 200
+    assert answer.json()["purpose"] == "batch"
+
+
+def test_a_path_in_a_file_name_is_dropped(tenant: Tenant) -> None:
+    file = tenant.openai.files.retrieve(upload(tenant, name="../../etc/passwd.jsonl"))
+
+    assert file.filename == "passwd.jsonl"
+
+
+def test_a_file_name_of_any_script_survives_the_download(tenant: Tenant) -> None:
+    file_id = upload(tenant, name="données «数据».jsonl")
+
+    answer = tenant.http.get(f"/v1/files/{file_id}/content")
+
+    assert tenant.openai.files.retrieve(file_id).filename == "données «数据».jsonl"
+    assert (
+        "filename*=UTF-8''donn%C3%A9es%20%C2%AB%E6%95%B0%E6%8D%AE%C2%BB"
+        in answer.headers["content-disposition"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"a": 1}\n'.encode("utf-16"), "UTF-16"),
+        ('{"a": 1}\n'.encode("utf-16-le"), "UTF-16"),
+        ('{"a": "é"}\n'.encode("latin-1"), "byte 7 is not text"),
+        (b'{"a": "\xe2\x82', "not UTF-8"),
+        (b"\x1f\x8b\x08\x00rest", "gzip"),
+    ],
+    ids=["utf-16", "utf-16 without a mark", "latin-1", "half a character at the end", "gzip"],
+)
+def test_a_file_that_is_not_utf8_is_refused_and_not_kept(
+    tenant: Tenant, kept: Kept, content: bytes, says: str
+) -> None:
+    with pytest.raises(openai.BadRequestError, match=says) as refusal:
+        upload(tenant, content)
+
+    assert refusal.value.code == "invalid_encoding"
+    assert kept(tenant) == []
+
+
+def test_a_file_over_the_limit_is_refused_by_its_counted_bytes(tenant: Tenant, kept: Kept) -> None:
+    def body() -> Iterator[bytes]:  # chunked: no length is declared
+        yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+        for _ in range(MAX_FILE // 2**16 + 2):
+            yield b"x" * 2**16
+
+    answer = tenant.http.post(
+        "/v1/files", content=body(), headers={"Content-Type": "multipart/form-data; boundary=x"}
+    )
+
+    assert answer.status_code == 413
+    assert answer.json()["error"]["code"] == "too_large"
+    assert kept(tenant) == []
+
+
+FORMS: dict[str, tuple[Any, str, str | None]] = {
+    "no purpose": ([("file", ("a", LINES))], "missing_required_parameter", "purpose"),
+    "no file": ([("purpose", (None, "batch"))], "missing_required_parameter", "file"),
+    "an unknown purpose": (
+        [("file", ("a", LINES)), ("purpose", (None, "sing"))],
+        "invalid_value",
+        "purpose",
+    ),
+    "a purpose of ours": (
+        [("file", ("a", LINES)), ("purpose", (None, "batch_output"))],
+        "invalid_value",
+        "purpose",
+    ),
+    "an unknown part": (
+        [("purpose", (None, "batch")), ("colour", (None, "red")), ("file", ("a", LINES))],
+        "unknown_parameter",
+        "colour",
+    ),
+    "two files": (
+        [("purpose", (None, "batch")), ("file", ("a", LINES)), ("file", ("b", LINES))],
+        "invalid_value",
+        "file",
+    ),
+    "an endless field": (
+        [("purpose", (None, "b" * 5000)), ("file", ("a", LINES))],
+        "invalid_value",
+        "purpose",
+    ),
+    "an expiry that is too soon": (
+        [
+            ("purpose", (None, "batch")),
+            ("expires_after[anchor]", (None, "created_at")),
+            ("expires_after[seconds]", (None, "60")),
+            ("file", ("a", LINES)),
+        ],
+        "invalid_value",
+        "expires_after",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FORMS, ids=str)
+def test_a_form_that_is_wrong_is_refused_and_nothing_is_kept(
+    tenant: Tenant, kept: Kept, case: str
+) -> None:
+    parts, code, param = FORMS[case]
+
+    answer = tenant.http.post("/v1/files", files=parts)
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], error["param"]) == (400, code, param)
+    assert kept(tenant) == []
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/json", b"{}"),
+        ("multipart/form-data", b"--x--"),
+        ("multipart/form-data; boundary=x", b"--y\r\n\r\n"),
+        (
+            "multipart/form-data; boundary=x",
+            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n{}',
+        ),
+    ],
+    ids=["json", "no boundary", "another boundary", "cut off"],
+)
+def test_a_body_that_is_no_form_is_refused(tenant: Tenant, content_type: str, body: bytes) -> None:
+    answer = tenant.http.post("/v1/files", content=body, headers={"Content-Type": content_type})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_an_upload_that_falls_silent_is_ended(tenant: Tenant) -> None:
+    ended = threading.Event()
+
+    def body() -> Iterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+        ended.wait(20)  # the server ends it after one second
+        yield b"too late"
+
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answers: list[httpx.Response] = []
+    client = threading.Thread(
+        target=lambda: answers.append(
+            tenant.http.post("/v1/files", content=body(), headers=headers)
+        )
+    )
+    client.start()
+    while 'status="408"' not in tenant.http.get("/metrics").text:
+        pass
+    ended.set()
+    client.join()
+
+    assert answers[0].status_code == 408
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "content", "said"),
+    [
+        ("bytes=0-3", 206, LINES[:4], "bytes 0-3/18"),
+        ("bytes=4-", 206, LINES[4:], "bytes 4-17/18"),
+        ("bytes=-5", 206, LINES[-5:], "bytes 13-17/18"),
+        ("bytes=10-999", 206, LINES[10:], "bytes 10-17/18"),
+        ("bytes=-999", 206, LINES, "bytes 0-17/18"),
+        ("bytes=3-1", 200, LINES, None),
+        ("bytes=0-1,4-5", 200, LINES, None),
+        ("lines=0-1", 200, LINES, None),
+    ],
+)
+def test_a_range_gives_those_bytes_alone(
+    tenant: Tenant, wanted: str, status: int, content: bytes, said: str | None
+) -> None:
+    file_id = upload(tenant)
+
+    answer = tenant.http.get(f"/v1/files/{file_id}/content", headers={"Range": wanted})
+
+    assert (answer.status_code, answer.content) == (status, content)
+    assert answer.headers.get("content-range") == said
+    assert answer.headers["content-length"] == str(len(content))
+
+
+@pytest.mark.parametrize("wanted", ["bytes=18-", "bytes=99-100", "bytes=-0"])
+def test_a_range_behind_the_end_is_refused(tenant: Tenant, wanted: str) -> None:
+    file_id = upload(tenant)
+
+    answer = tenant.http.get(f"/v1/files/{file_id}/content", headers={"Range": wanted})
+
+    assert answer.status_code == 416
+    assert answer.headers["content-range"] == "bytes */18"
+    assert answer.json()["error"]["code"] == "range_not_satisfiable"
+
+
+def test_an_interrupted_download_can_be_continued_by_its_etag(tenant: Tenant) -> None:
+    url = f"/v1/files/{upload(tenant)}/content"
+    etag = tenant.http.head(url).headers["etag"]
+
+    same = tenant.http.get(url, headers={"Range": "bytes=4-", "If-Range": etag})
+    changed = tenant.http.get(url, headers={"Range": "bytes=4-", "If-Range": '"another"'})
+    known = tenant.http.get(url, headers={"If-None-Match": etag})
+
+    assert (same.status_code, same.content) == (206, LINES[4:])
+    assert (changed.status_code, changed.content) == (200, LINES)
+    assert (known.status_code, known.content) == (304, b"")
+
+
+def test_head_tells_the_length_without_the_bytes(tenant: Tenant) -> None:
+    answer = tenant.http.head(f"/v1/files/{upload(tenant)}/content")
+
+    assert answer.status_code == 200
+    assert answer.headers["content-length"] == "18"
+    assert answer.headers["accept-ranges"] == "bytes"
+
+
+def test_a_redirect_leads_to_the_bytes_without_a_key(tenant: Tenant) -> None:
+    answer = tenant.http.get(f"/v1/files/{upload(tenant)}/content", params={"redirect": "true"})
+
+    assert answer.status_code == 302
+    assert httpx.get(answer.headers["location"]).content == LINES
+
+
+def test_a_deleted_file_is_gone_from_everywhere(tenant: Tenant, services: Services) -> None:
+    file_id = upload(tenant)
+    key = tenant.http.get(f"/v1/files/{file_id}").json()["s3_uri"].split("/", 3)[3]
+
+    deleted = tenant.openai.files.delete(file_id)
+
+    assert deleted.deleted
+    assert tenant.http.get(f"/v1/files/{file_id}").status_code == 404
+    assert tenant.http.delete(f"/v1/files/{file_id}").status_code == 404
+    assert list(tenant.openai.files.list()) == []
+    with pytest.raises(StorageUnavailable):
+        services.storage.read(key)
+
+
+def test_a_file_that_a_batch_still_reads_cannot_be_deleted(tenant: Tenant) -> None:
+    file_id = upload(tenant)
+    tenant.openai.batches.create(
+        input_file_id=file_id, endpoint="/v1/chat/completions", completion_window="24h"
+    )
+
+    with pytest.raises(openai.ConflictError) as refusal:
+        tenant.openai.files.delete(file_id)
+
+    assert refusal.value.code == "not_allowed_now"
+    assert tenant.openai.files.content(file_id).content == LINES
+
+
+def test_files_are_listed_page_by_page_in_either_order(tenant: Tenant) -> None:
+    ids = [upload(tenant) for _ in range(5)]
+
+    newest_first = [file.id for file in tenant.openai.files.list(limit=2)]
+    oldest_first = [file.id for file in tenant.openai.files.list(limit=2, order="asc")]
+
+    assert newest_first == ids[::-1]
+    assert oldest_first == ids
+
+
+def test_a_page_begins_behind_a_file_that_was_deleted_meanwhile(tenant: Tenant) -> None:
+    ids = [upload(tenant) for _ in range(3)]
+    page = tenant.http.get("/v1/files", params={"limit": 1}).json()
+    tenant.openai.files.delete(page["last_id"])
+
+    rest = tenant.http.get("/v1/files", params={"after": page["last_id"]}).json()
+
+    assert [file["id"] for file in rest["data"]] == [ids[1], ids[0]]
+
+
+def test_a_list_may_be_of_one_purpose(tenant: Tenant) -> None:
+    upload(tenant)
+    data = tenant.openai.files.create(file=("a", LINES), purpose="user_data")
+
+    listed = [file.id for file in tenant.openai.files.list(purpose="user_data")]
+
+    assert listed == [data.id]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "param"),
+    [
+        ({"limit": "0"}, 400, "limit"),
+        ({"limit": "10001"}, 400, "limit"),
+        ({"order": "up"}, 400, "order"),
+        ({"after": "nothing"}, 404, "after"),
+        ({"after": "file-" + "0" * 32}, 404, "after"),
+        ({"purpose": "\x00"}, 400, "purpose"),
+        ({"afer": "file-1"}, 400, "afer"),
+    ],
+    ids=str,
+)
+def test_a_list_refuses_parameters_that_are_wrong(
+    tenant: Tenant, query: dict[str, str], status: int, param: str
+) -> None:
+    answer = tenant.http.get("/v1/files", params=query)
+
+    assert answer.status_code == status
+    assert answer.json()["error"]["param"] == param

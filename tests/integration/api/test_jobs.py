@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from redis import Redis
@@ -16,7 +16,7 @@ from tests.fixtures.broker import Broker
 from tests.integration.api import working
 from tests.integration.api.conftest import Tenant
 
-CHAT = "/v1/chat/completions"
+CHAT: Final = "/v1/chat/completions"
 
 
 def job_body(tenant: Tenant, **changes: Any) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def test_a_new_job_rings_its_models_queue(tenant: Tenant, api_broker: Broker) ->
     assert bell is not None
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "an unknown model": ({"model": "nobody"}, 404, "model_not_found", "model"),
     "an unknown endpoint": ({"endpoint": "/v1/embeddings"}, 400, "invalid_value", "endpoint"),
     "a body without messages": ({"body": {}}, 400, "missing_required_parameter", "messages"),

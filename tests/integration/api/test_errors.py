@@ -1,0 +1,130 @@
+"""Every error has OpenAI's shape, the right status, and no 500 comes of a client's doing."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import openai
+import pytest
+
+from tests.integration.api.conftest import MAX_JSON, Tenant
+
+CHAT: Final = "/v1/chat/completions"
+POSTS = ("/v1/jobs", "/v1/batches")
+JSON = {"Content-Type": "application/json"}
+
+
+def error_of(answer: Any) -> dict[str, Any]:
+    """The error, whose shape is checked."""
+    error: dict[str, Any] = answer.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"}
+    assert error["message"].endswith(".")
+    assert error["type"] in ("invalid_request_error", "rate_limit_error", "server_error")
+    return error
+
+
+BODIES = {
+    "nothing": b"",
+    "half an object": b'{"model": ',
+    "a trailing comma": b'{"model": "a",}',
+    "a list": b"[]",
+    "a number": b"1",
+    "NaN": b'{"model": NaN}',
+    "Infinity": b'{"model": -Infinity}',
+    "a float too large": b'{"model": 1e999}',
+    "an integer too large": b'{"model": ' + b"9" * 5000 + b"}",
+    "an integer of 21 digits": b'{"model": ' + b"9" * 21 + b"}",
+    "a key twice": b'{"model": "a", "model": "b"}',
+    "a key twice, deep inside": b'{"body": {"a": [{"b": 1, "b": 2}]}}',
+    "65 levels": b'{"body": ' + b"[" * 64 + b"]" * 64 + b"}",
+    "100,000 levels": b"[" * 100_000 + b"]" * 100_000,
+    "half a surrogate pair": b'{"model": "\\ud800"}',
+    "half a surrogate pair as a key": b'{"\\udfff": 1}',
+    "bytes that are not UTF-8": b'{"model": "\xff"}',
+    "UTF-16": '{"model": "a"}'.encode("utf-16"),
+    "a byte-order mark": b'\xef\xbb\xbf{"model": "a"}',
+    "a raw control character": b'{"model": "\x00"}',
+    "an escaped U+0000 as a key": b'{"\\u0000": 1}',
+}
+
+
+@pytest.mark.parametrize("path", POSTS)
+@pytest.mark.parametrize("case", BODIES, ids=str)
+def test_a_body_that_cannot_be_read_is_a_400(tenant: Tenant, path: str, case: str) -> None:
+    answer = tenant.http.post(path, content=BODIES[case], headers=JSON)
+
+    assert answer.status_code == 400
+    error_of(answer)
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_a_body_over_the_limit_is_refused_by_its_counted_bytes(tenant: Tenant, path: str) -> None:
+    def body() -> Iterator[bytes]:  # chunked: no length is declared
+        for _ in range(MAX_JSON // 2**16 + 1):
+            yield b" " * 2**16
+
+    answer = tenant.http.post(path, content=body(), headers=JSON)
+
+    assert answer.status_code == 413
+    assert error_of(answer)["code"] == "too_large"
+
+
+@pytest.mark.parametrize("path", [*POSTS, "/v1/files"])
+def test_a_compressed_body_is_refused_unread(tenant: Tenant, path: str) -> None:
+    answer = tenant.http.post(path, content=b"", headers={"Content-Encoding": "gzip"})
+
+    assert answer.status_code == 400
+    assert error_of(answer)["param"] == "Content-Encoding"
+
+
+def test_an_unknown_route_is_a_404_of_the_same_shape(tenant: Tenant) -> None:
+    answer = tenant.http.get("/v1/nothing")
+
+    assert answer.status_code == 404
+    assert error_of(answer)["code"] == "unknown_url"
+
+
+def test_a_wrong_method_is_a_405_that_says_which_are_right(tenant: Tenant) -> None:
+    answer = tenant.http.put("/v1/jobs")
+
+    assert answer.status_code == 405
+    assert error_of(answer)["code"] == "method_not_allowed"
+    assert "POST" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/jobs/{}",
+        "/v1/batches/{}",
+        "/v1/files/{}",
+        "/v1/files/{}/content",
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    ["x", "job_", "job_" + "0" * 32, "batch_" + "0" * 32, "file-" + "0" * 32, "%00", "%ff", "٣"],
+)
+def test_an_id_that_names_nothing_is_a_404(tenant: Tenant, path: str, name: str) -> None:
+    answer = tenant.http.get(path.format(name))
+
+    assert answer.status_code == 404
+    assert error_of(answer)["code"] == "not_found"
+
+
+@pytest.mark.parametrize("name", ["nobody", "%00", "a/b", "%ff"])
+def test_an_unknown_model_is_a_404(tenant: Tenant, name: str) -> None:
+    answer = tenant.http.get(f"/v1/models/{name}")
+
+    assert answer.status_code == 404
+    assert error_of(answer)["code"] == "model_not_found"
+
+
+def test_the_official_client_reads_our_errors(tenant: Tenant) -> None:
+    with pytest.raises(openai.NotFoundError) as refusal:
+        tenant.openai.batches.create(
+            input_file_id="file-" + "0" * 32, endpoint=CHAT, completion_window="24h"
+        )
+
+    assert refusal.value.code == "not_found"
+    assert refusal.value.param == "input_file_id"
+    assert refusal.value.type == "invalid_request_error"
