@@ -1,0 +1,92 @@
+import pytest
+import torch
+
+from engine.sampling import Draw, sample, uniform
+
+
+def draw(seed: int = 0, position: int = 0, **values) -> Draw:
+    return Draw(
+        **{"temperature": 1.0, "top_p": 1.0, "top_k": 0} | values, seed=seed, position=position
+    )
+
+
+def shares(logits: torch.Tensor, num_draws: int = 20_000, **values) -> torch.Tensor:
+    """How often each token is drawn, by as many seeds."""
+    rows = logits.expand(num_draws, -1)
+    tokens = sample(rows, [draw(seed, **values) for seed in range(num_draws)])
+    return tokens.bincount(minlength=logits.shape[-1]) / num_draws
+
+
+LOGITS = torch.tensor([2.0, 1.0, 0.0, -1.0, 1.5])
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_tokens_are_drawn_as_often_as_their_probability(temperature):
+    expected = torch.softmax(LOGITS / temperature, dim=-1)
+
+    assert torch.allclose(shares(LOGITS, temperature=temperature), expected, atol=0.015)
+
+
+def test_top_k_keeps_the_best_and_their_proportions():
+    expected = torch.softmax(LOGITS.where(LOGITS >= 1.5, -torch.inf), dim=-1)
+
+    assert torch.allclose(shares(LOGITS, top_k=2), expected, atol=0.015)
+
+
+def test_top_p_keeps_the_fewest_tokens_that_reach_it():
+    probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
+
+    found = shares(probabilities.log(), top_p=0.7)
+
+    assert torch.allclose(found, torch.tensor([0.625, 0.375, 0, 0]), atol=0.015)
+
+
+def test_top_p_is_taken_of_what_top_k_leaves():
+    probabilities = torch.tensor([0.4, 0.3, 0.2, 0.1])
+
+    found = shares(probabilities.log(), top_k=2, top_p=0.5)
+
+    assert found.tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-9])
+def test_no_temperature_is_greedy(temperature):
+    logits = torch.randn(8, 100, generator=torch.Generator().manual_seed(0))
+
+    tokens = sample(logits, [draw(seed, temperature=temperature) for seed in range(8)])
+
+    assert torch.equal(tokens, logits.argmax(dim=-1))
+
+
+def test_what_shares_the_step_changes_no_token():
+    logits = torch.randn(16, 500, generator=torch.Generator().manual_seed(0))
+    kinds = [{}, {"top_k": 5}, {"top_p": 0.8}, {"temperature": 0.0}]
+    draws = [draw(seed, seed + 7, **kinds[seed % 4]) for seed in range(16)]
+
+    together = sample(logits, draws).tolist()
+
+    alone = [sample(logits[i : i + 1], [draws[i]]).item() for i in range(16)]
+    backwards = sample(logits.flip(0), draws[::-1]).flip(0).tolist()
+    assert together == alone == backwards
+
+
+def test_uniform_numbers_are_uniform_and_differ_by_seed_and_position():
+    draws = [draw(seed, position) for seed in range(-50, 50) for position in range(100)]
+
+    numbers = uniform(draws, torch.device("cpu"))
+
+    assert len(set(numbers.tolist())) == len(draws)
+    assert 0 <= numbers.min() < 0.001
+    assert 0.999 < numbers.max() < 1
+    assert abs(numbers.mean() - 0.5) < 0.01
+    neighbours = torch.corrcoef(numbers.view(100, 100))
+    assert neighbours.fill_diagonal_(0).abs().max() < 0.5
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**64 - 1, 10**30])
+def test_any_integer_is_a_seed(seed):
+    assert 0 <= sample(LOGITS[None], [draw(seed)]).item() < len(LOGITS)
+
+
+def test_a_top_k_beyond_the_vocabulary_keeps_all_of_it():
+    assert torch.equal(shares(LOGITS, 500, top_k=10**12), shares(LOGITS, 500))
