@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Identity
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.models.base import Base, created_at_now
@@ -17,7 +17,7 @@ class Segment(Base):
     __tablename__ = "segments"
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    job_id: Mapped[UUID] = mapped_column(ForeignKey(Job.id), index=True)
+    job_id: Mapped[UUID] = mapped_column(ForeignKey(Job.id))
     shard_id: Mapped[int | None] = mapped_column(ForeignKey(Shard.id))  # null: validation's own
     attempt: Mapped[int]
     storage_key: Mapped[str]
@@ -30,6 +30,8 @@ class Segment(Base):
     cached_tokens: Mapped[int] = mapped_column(BigInteger)
     output_tokens: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = created_at_now()
+
+    __table_args__ = (Index(None, "job_id", "shard_id"),)
 
 
 class Result(Base):

@@ -467,7 +467,9 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["shard_id"], ["shards.id"], name=op.f("segments_shard_id_fkey")),
         sa.PrimaryKeyConstraint("id", name=op.f("segments_pkey")),
     )
-    op.create_index(op.f("segments_job_id"), "segments", ["job_id"], unique=False)
+    op.create_index(
+        op.f("segments_job_id_shard_id"), "segments", ["job_id", "shard_id"], unique=False
+    )
     op.create_table(
         "results",
         sa.Column("job_id", sa.Uuid(), nullable=False),
@@ -486,7 +488,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("results")
-    op.drop_index(op.f("segments_job_id"), table_name="segments")
+    op.drop_index(op.f("segments_job_id_shard_id"), table_name="segments")
     op.drop_table("segments")
     op.drop_index(
         "deliveries_owner", table_name="deliveries", postgresql_where=sa.text("owner IS NOT NULL")
