@@ -33,10 +33,14 @@ class FileCheck:
         return self._sha256.hexdigest()
 
     def passing(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same chunks.  Raises TooLarge or InvalidEncoding at the byte that is too much."""
-        for chunk in chunks:
+        """The same bytes.  Raises TooLarge or InvalidEncoding at the byte that is too much."""
+        for chunk in _begun(chunks):
             self._count(chunk)
-            self._judge(chunk)
+            # UTF-16 without a mark is valid UTF-8 where the text is plain: every other byte is 0.
+            self._head = self._head or chunk[:_HEAD]
+            if b"\x00" in self._head:
+                raise InvalidEncoding(_not_utf8(self._head, 0), param="file")
+            self._decode(chunk)
             yield chunk
         self._decode(b"", final=True)
 
@@ -48,14 +52,6 @@ class FileCheck:
         self._line_feeds += chunk.count(b"\n")
         self._last = chunk[-1:] or self._last
 
-    def _judge(self, chunk: bytes) -> None:
-        if len(self._head) < _HEAD:
-            self._head += chunk[: _HEAD - len(self._head)]
-            # UTF-16 without a mark is valid UTF-8 where the text is plain: every other byte is 0.
-            if b"\x00" in self._head:
-                raise InvalidEncoding(_not_utf8(self._head, 0), param="file")
-        self._decode(chunk)
-
     def _decode(self, chunk: bytes, *, final: bool = False) -> None:
         try:
             self._decoder.decode(chunk, final)
@@ -63,6 +59,20 @@ class FileCheck:
             # Counted from what the decoder was given: this chunk, and what it held of the last.
             at = max(0, self.size - len(error.object) + error.start)
             raise InvalidEncoding(_not_utf8(self._head, at), param="file") from error
+
+
+def _begun(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes; the first chunk is long enough to tell the encoding by, if there are so many.
+
+    A refusal must name the encoding before anything is decoded.
+    """
+    rest, first = iter(chunks), b""
+    for chunk in rest:
+        first += chunk
+        if len(first) >= _HEAD:
+            break
+    yield first
+    yield from rest
 
 
 def _not_utf8(head: bytes, at: int) -> str:

@@ -171,7 +171,7 @@ def _may_be_public(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_global
     except ValueError:  # a name
-        return host != "localhost" and not host.endswith(".localhost")
+        return host.rstrip(".").rpartition(".")[2] != "localhost"
 
 
 def _bad_url(fault: str) -> InvalidValue:
