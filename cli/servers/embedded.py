@@ -78,6 +78,7 @@ class Embedded:
 
 def embedded(data_dir: Path, *, durable: bool = True) -> Embedded:
     """Describe the servers of `data_dir`, on the ports of its last run where those are free."""
+    data_dir = data_dir.resolve()  # the servers have working directories of their own
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     identity = Identity.of(data_dir)
     logs = data_dir / "logs"

@@ -1,12 +1,11 @@
 """The object store: SeaweedFS's all-in-one server, which speaks S3.
 
 One process, ten ports, all on loopback.  Only S3 is for us; the others belong to its parts among
-themselves.  Their HTTP side wants a signed token, so that neither another user of the machine nor
-a page in its browser can go round S3's keys.
+themselves: their HTTP wants a signed token and their gRPC a certificate.  So neither another user
+of the machine nor a page in somebody's browser can go round S3's keys.
 """
 
 import contextlib
-import os
 import secrets
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,12 +16,16 @@ import httpx
 from cli.ports import HOST, PAIR_DISTANCE
 from cli.program import NotReady, Program
 from cli.servers import wheels
+from cli.servers.certificate import write_pair
+from cli.settings import inherited
 from jobs.errors import StorageUnavailable
 from jobs.settings import StorageSettings
 from jobs.storage import Storage
 
 # Without it Go's collector lets the process grow to 800 MB; with it 120 MB do.
 _MEMORY_LIMIT = "256MiB"
+_TOKENS = ("JWT_SIGNING", "JWT_SIGNING_READ", "JWT_FILER_SIGNING", "JWT_FILER_SIGNING_READ")
+_GRPC_ROLES = ("MASTER", "VOLUME", "FILER", "S3", "ADMIN", "WORKER", "CLIENT")
 _PARTS = ("master", "volume", "filer", "s3", "admin")
 NUM_PORTS = len(_PARTS)
 
@@ -84,10 +87,12 @@ class SeaweedFS:
         return [f"-{name}={value}" for name, value in flags.items()]
 
     def _environment(self) -> dict[str, str]:
-        tokens = ("JWT_SIGNING", "JWT_SIGNING_READ", "JWT_FILER_SIGNING", "JWT_FILER_SIGNING_READ")
         return {
-            **os.environ,
-            **{f"WEED_{name}_KEY": secrets.token_hex(16) for name in tokens},
+            **inherited(),
+            **{f"WEED_{name}_KEY": secrets.token_hex(16) for name in _TOKENS},
+            "WEED_GRPC_CA": str(self._certificate),
+            **{f"WEED_GRPC_{role}_CERT": str(self._certificate) for role in _GRPC_ROLES},
+            **{f"WEED_GRPC_{role}_KEY": str(self._key) for role in _GRPC_ROLES},
             "AWS_ACCESS_KEY_ID": self.access_key,
             "AWS_SECRET_ACCESS_KEY": self.secret_key,
             "GOMEMLIMIT": _MEMORY_LIMIT,
@@ -95,11 +100,20 @@ class SeaweedFS:
         }
 
     @property
+    def _certificate(self) -> Path:
+        return self.home / "grpc.crt"
+
+    @property
+    def _key(self) -> Path:
+        return self.home / "grpc.key"
+
+    @property
     def _data(self) -> Path:
         return self.home / "data"
 
     def _prepare(self) -> None:
         self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_pair(certificate=self._certificate, key=self._key)
         # It remembers the flags of its last start, and lets them win over new ones.
         (self._data / "mini.options").unlink(missing_ok=True)
         self._remove_sockets()

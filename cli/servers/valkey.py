@@ -3,7 +3,6 @@
 It keeps nothing on disk.  Every message is a doorbell, and the sweeper rings again.
 """
 
-import os
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from redis.exceptions import RedisError
 from cli.ports import HOST
 from cli.program import NotReady, Program
 from cli.servers import wheels
+from cli.settings import inherited
 
 # noeviction: a queue that silently loses its bindings is worse than one that refuses.
 _CONFIG = """\
@@ -46,7 +46,7 @@ class Valkey:
         return Program(
             name="broker",
             argv=(str(wheels.valkey_server()), str(config)),
-            env=dict(os.environ),
+            env=inherited(),
             cwd=self.home,
             log=self.log,
             prepare=partial(self._write_config, config),
@@ -55,9 +55,7 @@ class Valkey:
 
     def _write_config(self, path: Path) -> None:
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        text = _CONFIG.format(
-            host=HOST, port=self.port, password=self.password, home=self.home.resolve()
-        )
+        text = _CONFIG.format(host=HOST, port=self.port, password=self.password, home=self.home)
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
 
