@@ -6,6 +6,9 @@ meet those keys in one product, instead of each sequence reading them again.
 
 from dataclasses import dataclass
 
+# System prompt, document, conversation, and room to spare: every step pays for the search.
+MAX_FORKS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class SharedPrefix:
@@ -23,29 +26,26 @@ class SharedPrefix:
 def shared_prefixes(tables: list[list[int]]) -> list[SharedPrefix]:
     """Group the sequences so that many blocks are saved; each is in one group at most.
 
-    Never fewer than any single group would save.
-
     tables: for each sequence, the blocks that may be shared, from its first.
     """
-    return _best_groups(list(range(len(tables))), tables)
+    return _best_groups(list(range(len(tables))), tables, MAX_FORKS)
 
 
-def _best_groups(seqs: list[int], tables: list[list[int]]) -> list[SharedPrefix]:
+def _best_groups(seqs: list[int], tables: list[list[int]], forks: int) -> list[SharedPrefix]:
     """Either one group of all, or those that agree further apart and one group of the rest."""
     together = SharedPrefix(seqs, _num_common(seqs, tables))
     apart = [
         group
         for branch in _branches(together, tables)
-        if len(branch) > 1
-        for group in _best_groups(branch, tables)
+        if len(branch) > 1 and forks > 0
+        for group in _best_groups(branch, tables, forks - 1)
     ]
     in_a_group = {seq for group in apart for seq in group.seqs}
     rest = SharedPrefix([seq for seq in seqs if seq not in in_a_group], together.num_blocks)
-    if rest.saved_blocks > 0:
-        apart.append(rest)
-    if together.saved_blocks > sum(group.saved_blocks for group in apart):
+    groups = [*apart, rest] if rest.saved_blocks > 0 else apart
+    if together.saved_blocks > sum(group.saved_blocks for group in groups):
         return [together]
-    return apart
+    return groups
 
 
 def _num_common(seqs: list[int], tables: list[list[int]]) -> int:

@@ -17,7 +17,7 @@ def paged_attention(
     *,
     scale: float,
 ) -> torch.Tensor:
-    # Two kernels: one for both loses half of its speed, because neither loop is pipelined well.
+    # One kernel for both would be half as fast: neither loop is pipelined well (arXiv:2511.11581).
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     scale_log2 = scale * math.log2(math.e)
     if metadata.num_decodes:

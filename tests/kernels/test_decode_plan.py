@@ -46,6 +46,14 @@ def test_no_single_group_would_save_more(seed):
     assert len(members) == len(set(members))
 
 
+def test_a_thousand_nested_prefixes_are_no_trouble():
+    tables = [list(range(length)) for length in range(1000)]
+
+    groups = shared_prefixes(tables)
+
+    assert all(group.saved_blocks == saved_blocks(group.seqs, tables) for group in groups)
+
+
 def saved_blocks(seqs, tables):
     columns = zip(*(tables[seq] for seq in seqs), strict=False)
     common = itertools.takewhile(lambda column: len(set(column)) == 1, columns)
