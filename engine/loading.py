@@ -11,6 +11,7 @@ from engine.config import EngineConfig, EngineSettings
 from engine.engine import Engine
 from engine.forecast import LengthForecast
 from engine.intake import Intake
+from engine.kv_cache import allocate_kv_cache
 from engine.model_runner import ModelRunner
 from engine.models.llama import Llama
 from engine.models.registry import load_model
@@ -69,13 +70,6 @@ def _scheduler(config: EngineConfig, digest: bytes) -> Scheduler:
 
 
 def _runner(model: Llama, config: EngineConfig) -> ModelRunner:
-    shape = model.config
-    block = (config.num_blocks, config.block_size)
-    kv_cache = torch.zeros(
-        (shape.num_layers, 2, *block, shape.num_kv_heads, shape.head_dim),
-        dtype=model.dtype,
-        device=model.device,
-    )
     inputs = StepInputBuilder(
         max_tokens=config.max_num_batched_tokens,
         max_seqs=config.max_num_seqs,
@@ -83,7 +77,7 @@ def _runner(model: Llama, config: EngineConfig) -> ModelRunner:
         block_size=config.block_size,
         device=model.device,
     )
-    return ModelRunner(model, kv_cache, inputs)
+    return ModelRunner(model, allocate_kv_cache(model, config), inputs)
 
 
 def _report(name: str, model: Llama, config: EngineConfig) -> list[str]:

@@ -59,8 +59,9 @@ def resolve_config(
         reserve=_activation_bytes(shape, max_num_seqs, max_num_batched_tokens, dtype),
     )
     num_blocks = kv_bytes // (block_size * kv_bytes_per_token(shape, dtype))
+    max_model_len = _max_model_len(settings.get("max_model_len"), shape, num_blocks * block_size)
     return EngineConfig(
-        max_model_len=_max_model_len(settings.get("max_model_len"), shape, num_blocks * block_size),
+        max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         block_size=block_size,

@@ -1,0 +1,21 @@
+"""The memory that holds every block's K and V."""
+
+import math
+
+import numpy as np
+import torch
+
+from engine.config import EngineConfig
+from engine.models.llama import Llama
+
+
+def allocate_kv_cache(model: Llama, config: EngineConfig) -> torch.Tensor:
+    """Zeros [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim]."""
+    heads = (model.config.num_kv_heads, model.config.head_dim)
+    shape = (model.config.num_layers, 2, config.num_blocks, config.block_size, *heads)
+    if model.device.type == "cuda":
+        return torch.zeros(shape, dtype=model.dtype, device=model.device)
+    # numpy takes its zeros from the operating system, which hands out a page when it is written to:
+    # what is never used costs neither memory nor the time to clear it.
+    zeros = np.zeros(math.prod(shape) * model.dtype.itemsize, dtype=np.uint8)
+    return torch.from_numpy(zeros).view(model.dtype).view(shape)

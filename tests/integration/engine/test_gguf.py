@@ -1,0 +1,50 @@
+"""A GGUF gives the same tokens as the Hugging Face model whose weights it holds."""
+
+import pytest
+
+from engine import ModelUnusable
+from tests.integration.engine.dense import complete_greedily, load_dense
+from tests.integration.engine.gguf_writing import write_gguf
+from tests.integration.engine.running import load, request
+
+TEXT = "the quick brown fox 日本語 and a café <|user|>"
+CHAT = [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize("quantization", ["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1"])
+def test_greedy_tokens_equal_transformers(tiny_model_dir, tmp_path, quantization):
+    model = load_dense(tiny_model_dir)
+    path = tmp_path / "tiny.gguf"
+    write_gguf(model, tiny_model_dir, path, quantization)
+    prompt = [7, 30, 200, 9]
+
+    [found] = load(path).generate([request("1", prompt, max_tokens=20, ignore_eos=True)])
+
+    assert found.token_ids == complete_greedily(model, prompt, 20)
+
+
+def test_its_tokenizer_and_template_are_those_of_the_folder(tiny_model_dir, tmp_path):
+    path = tmp_path / "tiny.gguf"
+    write_gguf(load_dense(tiny_model_dir), tiny_model_dir, path, "F32")
+    requests = [request("text", TEXT, max_tokens=5), request("chat", CHAT, max_tokens=5)]
+
+    of_gguf, of_folder = (load(model).generate(requests) for model in (path, tiny_model_dir))
+
+    assert of_gguf == of_folder
+
+
+def test_a_quantisation_that_we_do_not_read_is_refused(tiny_model_dir, tmp_path):
+    path = tmp_path / "tiny.gguf"
+    write_gguf(load_dense(tiny_model_dir), tiny_model_dir, path, "Q5_0")
+
+    with pytest.raises(ModelUnusable, match="quantised as Q5_0; we read"):
+        load(path)
+
+
+def test_a_truncated_file_is_refused(tiny_model_dir, tmp_path):
+    path = tmp_path / "tiny.gguf"
+    write_gguf(load_dense(tiny_model_dir), tiny_model_dir, path, "F32")
+    path.write_bytes(path.read_bytes()[:-5000])
+
+    with pytest.raises(ModelUnusable, match="truncated or not a GGUF"):
+        load(path)
