@@ -51,7 +51,7 @@ class NewBatch:
     metadata: dict[str, str] | None = None
 
 
-def create_request_job(session: Session, *, tenant_id: UUID, new: NewJob) -> UUID:
+def create_request_job(session: Session, *, tenant_id: UUID, new: NewJob) -> Job:
     """Add the job and its one shard.  Ring the model's queue after the commit.
 
     Raises BodyRefused or ModelNotFound: what can be judged now is not left to the worker.
@@ -59,7 +59,7 @@ def create_request_job(session: Session, *, tenant_id: UUID, new: NewJob) -> UUI
     body = _with_model(new)
     check_body(new.endpoint, body)
     reading.get_model(session, name=new.model)
-    job_id = session.scalars(
+    job = session.scalars(
         insert(Job)
         .values(
             tenant_id=tenant_id,
@@ -74,26 +74,28 @@ def create_request_job(session: Session, *, tenant_id: UUID, new: NewJob) -> UUI
             expires_at=func.now() + new.expires_in,
             total=1,
         )
-        .returning(Job.id)
+        .returning(Job)
     ).one()
-    _add_shard(session, job_id, tenant_id=tenant_id, new=new, body=body)
-    return job_id
+    _add_shard(session, job, body)
+    return job
 
 
-def _add_shard(
-    session: Session, job_id: UUID, *, tenant_id: UUID, new: NewJob, body: dict[str, Any]
-) -> None:
+def _add_shard(session: Session, job: Job, body: dict[str, Any]) -> None:
     # ASCII: an escaped U+0000 may stand in a text column, a real one may not.
     line = json.dumps({"custom_id": None, "body": body}, ensure_ascii=True)
     cost = fairness.cost_of(len(line), expected_output_tokens(body))
     start = fairness.reserve(
-        session, model=new.model, tenant_id=tenant_id, cost=cost, interactive=new.interactive
+        session,
+        model=body["model"],
+        tenant_id=job.tenant_id,
+        cost=cost,
+        interactive=job.interactive,
     )
     session.execute(
         insert(Shard).values(
-            job_id=job_id,
-            model=new.model,
-            interactive=new.interactive,
+            job_id=job.id,
+            model=body["model"],
+            interactive=job.interactive,
             stamp=start.stamp,
             cost=cost,
             inline=line,
@@ -102,7 +104,7 @@ def _add_shard(
     )
 
 
-def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> UUID:
+def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> Job:
     """Add the job; the control program reads its file.  Ring `control` after the commit."""
     file = files.get_for_use(session, tenant_id=tenant_id, file_id=new.input_file_id)
     if file.purpose != files.BATCH:
@@ -126,7 +128,7 @@ def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> UUID:
             metadata_=new.metadata,
             expires_at=func.now() + new.expires_in,
         )
-        .returning(Job.id)
+        .returning(Job)
     ).one()
 
 

@@ -6,7 +6,7 @@ is bounded, and names the tenant or takes ids that came from one that did.
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from sqlalchemy import select, text
@@ -70,13 +70,13 @@ def get_job(session: Session, *, tenant_id: UUID, kind: JobKind, job_id: UUID) -
     if job is None:
         raise NotFound(f"There is no {_NOUN[kind]} with this id.")
     (view,) = _views(session, [job])
-    return JobView(
-        job,
-        view.counts,
-        view.waiting,
-        queue=_queue_place(session, view),
-        result=_result_place(session, job),
-    )
+    return replace(view, queue=_queue_place(session, view), result=_result_place(session, job))
+
+
+def of_new(session: Session, job: Job) -> JobView:
+    """The view of a job that this transaction has just made."""
+    view = JobView(job, Counts(), waiting=job.kind is JobKind.REQUEST)
+    return replace(view, queue=_queue_place(session, view))
 
 
 _NOUN = {JobKind.REQUEST: "job", JobKind.BATCH: "batch"}

@@ -40,8 +40,8 @@ def create_batch(
     new = _new(body, allow_private=services.allow_private_webhooks)
 
     def make() -> BatchObject:
-        batch_id = intake.create_batch(session, tenant_id=once.caller.tenant_id, new=new)
-        return _read(session, once.caller, batch_id)
+        job = intake.create_batch(session, tenant_id=once.caller.tenant_id, new=new)
+        return BatchObject.of(reading.of_new(session, job))
 
     answer = once.answer(session, make, body=body.model_dump_json())
     background.add_task(services.doorbell.ring, CONTROL)  # after the commit

@@ -115,13 +115,10 @@ def _create(services: Services, once: Once, body: JobCreate) -> str:
         webhook_url=body.webhook_url,
         metadata=body.metadata,
     )
-    tenant_id = once.caller.tenant_id
 
     def make() -> JobObject:
-        job_id = intake.create_request_job(session, tenant_id=tenant_id, new=new)
-        return JobObject.of(
-            reading.get_job(session, tenant_id=tenant_id, kind=JobKind.REQUEST, job_id=job_id)
-        )
+        job = intake.create_request_job(session, tenant_id=once.caller.tenant_id, new=new)
+        return JobObject.of(reading.of_new(session, job))
 
     with services.sessions.begin() as session:
         return once.answer(session, make, body=body.model_dump_json())
