@@ -17,3 +17,13 @@ def complete_greedily(model: PreTrainedModel, prompt: list[int], num_tokens: int
         logits = model(torch.tensor([tokens]), use_cache=False).logits[0, -1]
         tokens.append(int(logits.argmax()))
     return tokens[len(prompt) :]
+
+
+@torch.inference_mode()
+def best_next_tokens(model: PreTrainedModel, prompt: list[int], completion: list[int]) -> list[int]:
+    """The best token at each place of a completion, given all before it.
+
+    A completion equals its own best tokens exactly if it is the greedy one; one forward tells.
+    """
+    logits = model(torch.tensor([prompt + completion]), use_cache=False).logits[0]
+    return logits[len(prompt) - 1 : -1].argmax(dim=-1).tolist()
