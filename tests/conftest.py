@@ -14,5 +14,6 @@ pytest_plugins = [
     "tests.fixtures.broker",
     "tests.fixtures.stack",
     "tests.fixtures.tiny_model",
+    "tests.fixtures.tiny_stack",
     "tests.fixtures.work",
 ]

@@ -96,7 +96,8 @@ class Beat:
         self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
         self._answered = 0.0  # monotonic time at which the last answered beat was sent
         self._unknown: set[Held] = set()
-        self.incarnation = uuid.uuid4()
+        self._alive = False
+        self.incarnation = uuid.uuid4()  # nobody yet
 
     def start(self, holder: Holder) -> None:
         """Register the first incarnation and beat from now on.  Raises what Postgres raises."""
@@ -104,20 +105,17 @@ class Beat:
         self._register()
         self._thread.start()
 
-    def retire(self) -> None:
-        """End the incarnation; what it still holds is rescued at once."""
-        self._stopping.set()
-        self._thread.join()
-        try:
-            with self._sessions.begin() as session:
-                workers.retire(session, self.incarnation)
-        except SQLAlchemyError:
-            log.warning("not retired; the lease runs out by itself", exc_info=True)
-
     def drain(self) -> None:
         """Claim nothing more; beats go on."""
         with self._sessions.begin() as session:
             workers.drain(session, self.incarnation)
+
+    def retire(self) -> None:
+        """End the incarnation; what it still holds is rescued at once."""
+        self._stopping.set()
+        self._thread.join()
+        with self._sessions.begin() as session:
+            workers.retire(session, self.incarnation)
 
     def _run(self) -> None:
         interval = self._rhythm.interval.total_seconds()
@@ -125,10 +123,19 @@ class Beat:
             if self._holder.is_hung():
                 self._die("the engine has stopped stepping")
             try:
-                self._beat()
+                self._tick()
             except SQLAlchemyError as error:
                 log.warning("beat not answered: %s", _first_line(error))
                 self._fence_if_silent()
+            except Exception as error:
+                log.exception("the beat failed")
+                self._die(f"the beat failed: {type(error).__name__}")
+
+    def _tick(self) -> None:
+        if self._alive:
+            self._beat()
+        else:
+            self._register()
 
     def _beat(self) -> None:
         sent, held = time.monotonic(), self._holder.held()
@@ -142,7 +149,7 @@ class Beat:
             )
             reply = workers.compare(session, self.incarnation, held) if alive else None
         if reply is None:
-            self._begin_again()
+            self._end_incarnation()
             return
         self._answered = sent
         self._holder.stop(reply.stop)
@@ -154,24 +161,23 @@ class Beat:
         self._unknown = unknown - self._unknown
 
     def _fence_if_silent(self) -> None:
-        if time.monotonic() - self._answered > self._rhythm.fence_after.total_seconds():
-            self._begin_again()
+        silent = time.monotonic() - self._answered
+        if self._alive and silent > self._rhythm.fence_after.total_seconds():
+            self._end_incarnation()
 
-    def _begin_again(self) -> None:
+    def _end_incarnation(self) -> None:
+        """It never beats again; the next tick begins another."""
         log.error("incarnation over, work dropped", extra={"incarnation": str(self.incarnation)})
-        self._holder.drop_all()
+        self._alive = False
         self._unknown = set()
-        self.incarnation = uuid.uuid4()
-        self._register()
+        self._holder.drop_all()
 
     def _register(self) -> None:
-        sent = time.monotonic()
-        identity = Identity(
-            self.incarnation, self._kind, self._model, socket.gethostname(), os.getpid()
-        )
+        sent, incarnation = time.monotonic(), uuid.uuid4()
+        identity = Identity(incarnation, self._kind, self._model, socket.gethostname(), os.getpid())
         with self._sessions.begin() as session:
             workers.register(session, identity, ttl=self._rhythm.ttl)
-        self._answered = sent
+        self.incarnation, self._answered, self._alive = incarnation, sent, True
 
 
 def _first_line(error: SQLAlchemyError) -> str:

@@ -5,14 +5,15 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import httpx
 from openai import OpenAI
 from openai.types import Batch
 
 from cli.background_stack import Facts
-from jobs.requests import CHAT_COMPLETIONS
+
+CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 
 TERMINAL = ("completed", "failed", "expired", "cancelled")
 _DEADLINE = 120.0  # seconds, of anything here

@@ -1,0 +1,125 @@
+"""Something dies in the middle of a batch, and the file still comes back complete."""
+
+import os
+import signal
+import time
+
+import pytest
+from openai.types import Batch
+from redis import Redis
+from sqlalchemy import create_engine, text
+
+from tests.e2e.client import Client, counts
+from tests.fixtures.stack import UpStack
+
+ROWS = 300
+
+
+@pytest.fixture
+def under_way(client: Client) -> Batch:
+    """A batch of which some rows have finished and some have not."""
+    rows = [client.row(f"r{n}", max_tokens=150, ignore_eos=True) for n in range(ROWS)]
+    batch = client.wait_for(client.submit(rows), lambda seen: counts(seen)[1] > 0)
+    assert counts(batch)[1] < ROWS
+    return batch
+
+
+def assert_complete(client: Client, ended: Batch) -> None:
+    assert ended.status == "completed"
+    assert counts(ended) == (ROWS, ROWS, 0)
+    assert client.ids(ended.output_file_id) == [f"r{n}" for n in range(ROWS)]
+
+
+def column(stack: UpStack, query: str, batch: Batch) -> list[object]:
+    engine = create_engine(stack.facts.database_url)
+    with engine.connect() as connection:
+        found = list(connection.scalars(text(query), {"id": batch.id.removeprefix("batch_")}))
+    engine.dispose()
+    return found
+
+
+def test_a_worker_killed_in_the_middle_loses_and_repeats_no_row(
+    client: Client, stack: UpStack, under_way: Batch
+) -> None:
+    (worker,) = stack.facts.pids["workers"]
+    before = column(stack, "SELECT index FROM results WHERE job_id = :id", under_way)
+
+    os.kill(worker, signal.SIGKILL)
+    ended = client.wait(under_way)
+
+    assert_complete(client, ended)
+    assert stack.facts.pids["workers"] != [worker]
+    # What was durable before the death was written under the first attempt, and only once.
+    first = "SELECT r.index FROM results r JOIN segments s ON s.id = r.segment_id"
+    kept = column(stack, f"{first} WHERE r.job_id = :id AND s.attempt = 1", under_way)
+    assert set(before) <= set(kept)
+    attempts = column(stack, "SELECT attempt FROM shards WHERE job_id = :id", under_way)
+    assert max(attempts) >= 2
+
+
+def test_redis_flushed_again_and_again_changes_nothing(
+    client: Client, stack: UpStack, under_way: Batch
+) -> None:
+    with Redis.from_url(stack.facts.broker_url) as redis:
+
+        def flush_and_look(seen: Batch) -> bool:
+            redis.flushall()
+            return seen.status == "completed"
+
+        ended = client.wait_for(under_way, flush_and_look)
+
+    assert_complete(client, ended)
+
+
+def test_redis_killed_is_survived_by_the_worker(
+    client: Client, stack: UpStack, under_way: Batch
+) -> None:
+    workers = stack.facts.pids["workers"]
+
+    os.kill(stack.facts.pids["broker"], signal.SIGKILL)
+    ended = client.wait(under_way)
+    again = client.wait(client.submit([client.row(f"r{n}") for n in range(ROWS)]))
+
+    assert_complete(client, ended)
+    assert_complete(client, again)
+    assert stack.facts.pids["workers"] == workers
+
+
+def test_a_control_process_killed_before_the_end_is_replaced(
+    client: Client, stack: UpStack, under_way: Batch
+) -> None:
+    os.kill(stack.facts.pids["control"], signal.SIGKILL)
+
+    assert_complete(client, client.wait(under_way))
+
+
+def test_postgres_killed_in_the_middle_comes_back_and_the_batch_goes_on(
+    client: Client, stack: UpStack, under_way: Batch
+) -> None:
+    os.kill(stack.facts.pids["postgres"], signal.SIGKILL)
+
+    assert_complete(client, client.wait(under_way))
+
+
+def test_a_worker_frozen_past_its_lease_changes_nothing_when_it_wakes(
+    client: Client, stack: UpStack, under_way: Batch
+) -> None:
+    (worker,) = stack.facts.pids["workers"]
+
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        _until_rescued(stack, under_way)
+    finally:
+        os.kill(worker, signal.SIGCONT)
+    ended = client.wait(under_way)
+
+    assert_complete(client, ended)
+    assert stack.facts.pids["workers"] == [worker]  # a new incarnation of the same process
+
+
+def _until_rescued(stack: UpStack, batch: Batch) -> None:
+    deadline = time.monotonic() + 60
+    held = "SELECT count(*) FROM shards WHERE job_id = :id AND state = 'leased'"
+    while column(stack, held, batch) != [0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
