@@ -1,3 +1,5 @@
+"""RMS normalisation by PyTorch's own fused operator, in fp32."""
+
 import torch
 from torch.nn import functional as F
 

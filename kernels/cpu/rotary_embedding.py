@@ -1,3 +1,5 @@
+"""Rotary embedding in two passes over each half of a head."""
+
 import torch
 
 

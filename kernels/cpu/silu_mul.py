@@ -1,3 +1,5 @@
+"""The SwiGLU gate in two passes."""
+
 import torch
 from torch.nn import functional as F
 

@@ -1,3 +1,5 @@
+"""K and V into the pages by one indexed copy each."""
+
 import torch
 
 

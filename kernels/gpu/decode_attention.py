@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 
 from kernels.attention_metadata import AttentionMetadata
-from kernels.gpu.online_softmax import fold_tile, tile_offsets
+from kernels.gpu.attention_tile import fold_tile, load_tile
 
 
 @triton.jit(do_not_specialize=["table_stride"])
@@ -27,10 +27,9 @@ def decode_kernel(
 
     rows = tl.arange(0, ROWS)
     dims = tl.arange(0, DIM_TILE)
-    dim_live = (dims < HEAD_DIM)[None, :]
-    row_live = (rows < GROUP)[:, None] & dim_live
+    q_live = (rows < GROUP)[:, None] & (dims < HEAD_DIM)[None, :]
     head_at = (kv_head * GROUP + rows)[:, None] * HEAD_DIM + dims[None, :]
-    q = tl.load(q_ptr + seq * q_stride + head_at, mask=row_live, other=0.0)
+    q = tl.load(q_ptr + seq * q_stride + head_at, mask=q_live, other=0.0)
 
     peak = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
@@ -38,19 +37,16 @@ def decode_kernel(
     for start in range(0, seq_len, TILE):
         positions = start + tl.arange(0, TILE)
         live = positions < seq_len
-        offsets = tile_offsets(
-            table_ptr, positions, live, kv_head, BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM
-        )
-        at = offsets[:, None] + dims[None, :]
-        kv_live = live[:, None] & dim_live
-        k = tl.load(k_cache_ptr + at, mask=kv_live, other=0.0)
-        v = tl.load(v_cache_ptr + at, mask=kv_live, other=0.0)
+        k, v = load_tile(
+            k_cache_ptr, v_cache_ptr, table_ptr, positions, live, kv_head,
+            BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM, DIM_TILE,
+        )  # fmt: skip
         peak, total, acc = fold_tile(peak, total, acc, q, k, v, live[None, :], scale_log2)
 
     # A padding row has folded nothing: 0 / 1.
     out = acc / tl.where(total > 0, total, 1.0)[:, None]
     out_row = seq * (NUM_KV_HEADS * GROUP * HEAD_DIM)
-    tl.store(out_ptr + out_row + head_at, out, mask=row_live)
+    tl.store(out_ptr + out_row + head_at, out, mask=q_live)
 
 
 def launch_decode(

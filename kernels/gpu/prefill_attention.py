@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from kernels.attention_metadata import AttentionMetadata
-from kernels.gpu.online_softmax import fold_tile, tile_offsets
+from kernels.gpu.attention_tile import fold_tile, load_tile
 
 
 @triton.jit
@@ -59,11 +59,11 @@ def prefill_kernel(
     tokens = first_token + rows // GROUP
     heads = kv_head * GROUP + rows % GROUP
     dims = tl.arange(0, DIM_TILE)
-    dim_live = (dims < HEAD_DIM)[None, :]
-    row_live = ((rows < BLOCK_Q * GROUP) & (tokens < chunk_len))[:, None] & dim_live
+    row_live = (rows < BLOCK_Q * GROUP) & (tokens < chunk_len)
+    q_live = row_live[:, None] & (dims < HEAD_DIM)[None, :]
     in_token = heads[:, None] * HEAD_DIM + dims[None, :]
     token_rows = (first_row + tokens).to(tl.int64)[:, None]
-    q = tl.load(q_ptr + token_rows * q_stride + in_token, mask=row_live, other=0.0)
+    q = tl.load(q_ptr + token_rows * q_stride + in_token, mask=q_live, other=0.0)
 
     own_positions = seq_len - chunk_len + tokens
     # Nothing after the program's last token is seen by any of its rows.
@@ -74,18 +74,15 @@ def prefill_kernel(
     for start in range(0, seen, TILE):
         positions = start + tl.arange(0, TILE)
         live = positions < seen
-        offsets = tile_offsets(
-            table_ptr, positions, live, kv_head, BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM
-        )
-        at = offsets[:, None] + dims[None, :]
-        kv_live = live[:, None] & dim_live
-        k = tl.load(k_cache_ptr + at, mask=kv_live, other=0.0)
-        v = tl.load(v_cache_ptr + at, mask=kv_live, other=0.0)
+        k, v = load_tile(
+            k_cache_ptr, v_cache_ptr, table_ptr, positions, live, kv_head,
+            BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM, DIM_TILE,
+        )  # fmt: skip
         visible = live[None, :] & (positions[None, :] <= own_positions[:, None])
         peak, total, acc = fold_tile(peak, total, acc, q, k, v, visible, scale_log2)
 
     out_at = token_rows * (NUM_KV_HEADS * GROUP * HEAD_DIM) + in_token
-    tl.store(out_ptr + out_at, acc / total[:, None], mask=row_live)
+    tl.store(out_ptr + out_at, acc / total[:, None], mask=q_live)
 
 
 def launch_prefill(

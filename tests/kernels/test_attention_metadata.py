@@ -1,3 +1,5 @@
+"""What the metadata of a step refuses, and what it makes only once."""
+
 from dataclasses import replace
 
 import pytest

@@ -1,3 +1,5 @@
+"""paged_attention, on every path: decodes, chunks and both, over a cache full of poison."""
+
 from dataclasses import dataclass, replace
 
 import pytest

@@ -1,3 +1,5 @@
+"""rms_norm and add_rms_norm, on every path."""
+
 import pytest
 import torch
 

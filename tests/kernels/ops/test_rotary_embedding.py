@@ -1,3 +1,5 @@
+"""rotary_embedding, on every path."""
+
 import pytest
 import torch
 

@@ -1,3 +1,5 @@
+"""silu_mul, on every path."""
+
 import pytest
 import torch
 

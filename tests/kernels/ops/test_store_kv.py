@@ -1,3 +1,5 @@
+"""store_kv, on every path."""
+
 import pytest
 import torch
 

@@ -1,21 +1,27 @@
-"""The two steps that both attention kernels take for every tile of keys."""
+"""The two steps that both attention kernels take for every tile of keys: load it, fold it in."""
 
 import triton
 import triton.language as tl
 
 
 @triton.jit
-def tile_offsets(
-    table_ptr, positions, live, kv_head,
+def load_tile(
+    k_cache_ptr, v_cache_ptr, table_ptr, positions, live, kv_head,
     BLOCK_SIZE: tl.constexpr, NUM_KV_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,
+    DIM_TILE: tl.constexpr,
 ):  # fmt: skip
-    """Where one KV head of each position starts in a cache.
+    """K and V [tile, DIM_TILE] of one KV head at these positions of a sequence, 0 where not live.
 
     The table is looked up per position, so a tile may be larger or smaller than a block.
     """
+    dims = tl.arange(0, DIM_TILE)
     block = tl.load(table_ptr + positions // BLOCK_SIZE, mask=live, other=0).to(tl.int64)
     slot = block * BLOCK_SIZE + positions % BLOCK_SIZE
-    return (slot * NUM_KV_HEADS + kv_head) * HEAD_DIM
+    at = ((slot * NUM_KV_HEADS + kv_head) * HEAD_DIM)[:, None] + dims[None, :]
+    mask = live[:, None] & (dims < HEAD_DIM)[None, :]
+    k = tl.load(k_cache_ptr + at, mask=mask, other=0.0)
+    v = tl.load(v_cache_ptr + at, mask=mask, other=0.0)
+    return k, v
 
 
 @triton.jit
