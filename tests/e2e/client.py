@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpx
 from openai import OpenAI
 from openai.types import Batch
+from pydantic import BaseModel
 
 from cli.background_stack import Facts
 
@@ -86,6 +87,12 @@ class Client(AbstractContextManager["Client"]):
 
     def ids(self, file_id: str | None) -> list[str]:
         return [line["custom_id"] for line in self.read(file_id)]
+
+
+def extra(model: BaseModel, name: str) -> Any:
+    """A field of ours that the official client's types do not know."""
+    assert model.model_extra is not None
+    return model.model_extra[name]
 
 
 def counts(batch: Batch) -> tuple[int, int, int]:

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from typing import Any
 
 import pytest
 from openai.types import Batch
@@ -30,7 +31,7 @@ def assert_complete(client: Client, ended: Batch) -> None:
     assert client.ids(ended.output_file_id) == [f"r{n}" for n in range(ROWS)]
 
 
-def column(stack: UpStack, query: str, batch: Batch) -> list[object]:
+def column(stack: UpStack, query: str, batch: Batch) -> list[Any]:
     engine = create_engine(stack.facts.database_url)
     with engine.connect() as connection:
         found = list(connection.scalars(text(query), {"id": batch.id.removeprefix("batch_")}))

@@ -1,12 +1,15 @@
 """The list of docs/architecture.md, walked once for a batch and once for a single request."""
 
+from typing import Any
+
 import pytest
+from openai.types.webhooks import BatchCompletedWebhookEvent
 from sqlalchemy import create_engine, text
 
 from cli.webhook_receiver import receiving
 from jobs.settings import StorageSettings
 from jobs.storage import Storage
-from tests.e2e.client import Client, counts
+from tests.e2e.client import Client, counts, extra
 from tests.fixtures.stack import UpStack
 
 
@@ -32,14 +35,15 @@ def test_a_batch_goes_from_post_to_webhook(client: Client, stack: UpStack) -> No
     assert (refused["custom_id"], refused["response"]["status_code"]) == ("r7", 400)
     assert refused["response"]["body"]["error"]["param"] == "temperature"
     # 11: the shared prefix was computed once.
-    usage, prefix = ended.usage, ended.model_extra["prefix"]
+    usage, prefix = ended.usage, extra(ended, "prefix")
     assert usage is not None
     assert usage.input_tokens_details.cached_tokens == prefix["tokens_saved"] > 0
     # 17: the webhook is signed, and says which batch it was.
     event = client.openai.webhooks.unwrap(
         posted.body, posted.headers, secret=stack.facts.webhook_secret
     )
-    assert (event.type, event.data.id) == ("batch.completed", batch.id)
+    assert isinstance(event, BatchCompletedWebhookEvent)
+    assert event.data.id == batch.id
     assert posted.headers["webhook-id"] == event.id
 
 
@@ -66,7 +70,7 @@ def test_every_step_left_its_mark_in_postgres_and_s3(client: Client, stack: UpSt
     assert all(storage.read(str(key)) for key in keys)
     output = client.openai.files.retrieve(str(ended.output_file_id))
     assert output.purpose == "batch_output"
-    assert output.model_extra["lines"] == 2
+    assert extra(output, "lines") == 2
 
 
 def test_a_single_request_is_answered_and_its_webhook_verified(
@@ -110,7 +114,7 @@ def test_a_greedy_answer_does_not_depend_on_its_company(client: Client) -> None:
     together = client.wait(client.submit(rows))
     alone = client.wait(client.submit(rows[3:4]))
 
-    def said(line: dict[str, object]) -> object:
+    def said(line: dict[str, Any]) -> object:
         return line["response"]["body"]["choices"][0]["message"]["content"]
 
     assert said(client.read(together.output_file_id)[3]) == said(

@@ -1,12 +1,15 @@
 """Laws 5 and 6: a dead worker's shards run again, and a request that kills is found."""
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 
 from jobs import leases, rescue, results, workers
 from jobs.errors import LeaseLost
+from jobs.job_leases import JobLease
 from jobs.leases import ShardLease
 from jobs.rescue import Suspect
 from tests.fixtures.work import LONG, NO_TIME, Work, segment_of
@@ -95,7 +98,7 @@ def test_a_late_flush_and_a_rescue_never_both_win(work: Work) -> None:
         me = work.add_worker()
         (lease,) = work.claim(me)
         work.kill(me)
-        start, refused = threading.Barrier(2), []
+        start, refused = threading.Barrier(2), list[bool]()
 
         def flush(lease=lease, job_id=job_id, start=start, refused=refused):
             start.wait()
@@ -197,10 +200,9 @@ def test_suspects_of_a_cancelled_job_are_cancelled(work: Work) -> None:
 @pytest.mark.parametrize("holds", ["a plan", "a finalization"])
 def test_a_dead_control_process_gives_its_jobs_back(work: Work, holds: str) -> None:
     me = work.add_worker()
-    if holds == "a plan":
-        job_id, claim = work.add_batch(), work.claim_plan
-    else:
-        job_id, claim = work.add_settled_batch(), work.begin_finalizing
+    planning = holds == "a plan"
+    job_id = work.add_batch() if planning else work.add_settled_batch()
+    claim: Callable[[UUID], JobLease] = work.claim_plan if planning else work.begin_finalizing
     first = claim(me)
     work.kill(me)
 

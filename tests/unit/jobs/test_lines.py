@@ -14,11 +14,12 @@ from jobs.lines import Answer, BadLine, InputLine, read_line
 from jobs.requests import CHAT_COMPLETIONS, COMPLETIONS
 
 JOB = UUID(int=7)
-GOOD = {
+BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+GOOD: dict[str, object] = {
     "custom_id": "a",
     "method": "POST",
     "url": CHAT_COMPLETIONS,
-    "body": {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
+    "body": BODY,
 }
 
 
@@ -36,7 +37,7 @@ def without(name: str) -> dict[str, object]:
 
 
 def test_a_good_line_is_read() -> None:
-    assert read(GOOD) == InputLine("a", "m", GOOD["body"])
+    assert read(GOOD) == InputLine("a", "m", BODY)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from jobs.requests import (
     CHAT_COMPLETIONS,
     COMPLETIONS,
     MAX_OUTPUT_TOKENS,
+    ChatCompletionBody,
     check_body,
     expected_output_tokens,
 )
@@ -82,6 +83,7 @@ def test_text_parts_are_one_text() -> None:
 
     body = check_body(CHAT_COMPLETIONS, CHAT | {"messages": [{"role": "user", "content": parts}]})
 
+    assert isinstance(body, ChatCompletionBody)
     assert body.messages[0].text == "ab"
 
 

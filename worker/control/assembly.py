@@ -1,0 +1,77 @@
+"""Puts a control process together, and starts and stops it in the right order."""
+
+from dataclasses import dataclass
+
+from jobs.database import connect, sessions_of
+from jobs.doorbell import Doorbell
+from jobs.models import WorkerKind
+from jobs.secrets import Secrets
+from jobs.storage import Storage
+from worker.beat import Beat, HoldsNoShards, Rhythm, exit_for_restart
+from worker.control.finalizer import Finalizer
+from worker.control.planner import Planner
+from worker.control.sweeper import Sweeper
+from worker.control.tasks import Desk
+from worker.control.webhooks import WebhookSender
+from worker.process import Timer
+from worker.settings import ControlSettings
+
+# Seconds.  Work that no bell announced waits no longer than this.
+_LOOK_EVERY = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ControlWorker:
+    beat: Beat
+    desk: Desk
+    timers: tuple[Timer, ...]
+
+    def start(self) -> None:
+        self.beat.start(HoldsNoShards())
+        for timer in self.timers:
+            timer.start()
+
+    def stop(self) -> None:
+        """End what the timers have begun; what else is held is given back at once."""
+        self.beat.drain()
+        for timer in self.timers:
+            timer.stop()
+        self.beat.retire()
+
+
+def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
+    url = settings.database.url.get_secret_value()
+    sessions = sessions_of(connect(url, pool_size=settings.threads + 2))
+    doorbell = Doorbell(settings.broker.url.get_secret_value())
+    secrets = Secrets(settings.secrets.key.get_secret_value())
+    beat = _beat(settings, url)
+
+    planner = Planner(sessions, storage, doorbell, secrets=secrets, beat=beat)
+    finalizer = Finalizer(sessions, storage, beat)
+    webhooks = WebhookSender(
+        sessions, secrets, beat=beat, allow_private=settings.webhooks.allow_private
+    )
+    desk = Desk(
+        doorbell,
+        plan=planner.plan_next,
+        finalize=finalizer.finalize_next,
+        deliver=webhooks.deliver_next,
+    )
+    sweeper = Sweeper(sessions, storage, doorbell)
+    sweep_interval = settings.leases.sweep_interval.total_seconds()
+    timers = (
+        Timer(sweeper.sweep, interval=sweep_interval, name="sweeper"),
+        Timer(desk.work, interval=_LOOK_EVERY, name="look"),
+    )
+    return ControlWorker(beat, desk, timers)
+
+
+def _beat(settings: ControlSettings, url: str) -> Beat:
+    leases = settings.leases
+    return Beat(
+        sessions_of(connect(url, pool_size=1)),
+        kind=WorkerKind.CONTROL,
+        model=None,
+        rhythm=Rhythm(leases.beat_interval, leases.ttl, leases.fence_after),
+        die=exit_for_restart,
+    )
