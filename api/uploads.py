@@ -22,6 +22,9 @@ from jobs.storage import Storage
 # Of a body beyond its file: boundaries, headers, fields.
 _FORM_BYTES = 64 * 1024
 
+# What the event loop gathers before it wakes the upload's thread: waking it costs more than 64 kB.
+_CHUNK_BYTES = 2**20
+
 _MIN_EXPIRY = timedelta(hours=1)
 _MAX_EXPIRY = timedelta(days=30)
 
@@ -42,7 +45,7 @@ def receive(
     try:
         purpose, expires_in = _purpose(form.fields), _expires_in(form.fields)
     except (InvalidValue, MissingParameter):
-        storage.delete([key])  # the fields may come behind the file
+        files.discard(storage, key)  # the fields may come behind the file
         raise
     return NewFile(
         id=file_id,
@@ -67,13 +70,20 @@ def _body(request: Request, *, limit: int, silence: timedelta) -> Iterator[bytes
 
 
 async def _next_chunk(stream: AsyncIterator[bytes], silence: timedelta) -> bytes | None:
+    """About a megabyte, or what is left; None at the end."""
+    gathered = bytearray()
     try:
-        with anyio.fail_after(silence.total_seconds()):
-            return await anext(stream, None)
+        while len(gathered) < _CHUNK_BYTES:
+            with anyio.fail_after(silence.total_seconds()):
+                chunk = await anext(stream, None)
+            if chunk is None:
+                break
+            gathered += chunk
     except TimeoutError as error:
         raise HTTPException(
             status.HTTP_408_REQUEST_TIMEOUT, "the rest of the body did not come; send it again"
         ) from error
+    return bytes(gathered) or None
 
 
 def _purpose(fields: dict[str, str]) -> str:

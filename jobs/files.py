@@ -1,5 +1,6 @@
 """The files of a tenant: their rows.  Their bytes lie in S3 under keys that we make."""
 
+import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
@@ -8,9 +9,12 @@ from sqlalchemy import ColumnElement, Select, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from jobs import paging
-from jobs.errors import NotAllowedNow, NotFound
+from jobs.errors import NotAllowedNow, NotFound, StorageUnavailable
 from jobs.models import TERMINAL_STATES, File, Job
 from jobs.paging import Cursor, Page
+from jobs.storage import Storage
+
+log = logging.getLogger(__name__)
 
 BATCH = "batch"
 BATCH_OUTPUT = "batch_output"  # only we write these
@@ -93,6 +97,14 @@ def delete(session: Session, *, tenant_id: UUID, file_id: UUID) -> str:
         )
     session.execute(update(File).where(File.id == file.id).values(deleted_at=func.now()))
     return file.storage_key
+
+
+def discard(storage: Storage, key: str) -> None:
+    """Delete an object that no row names.  If that fails it costs space, and nobody's request."""
+    try:
+        storage.delete([key])
+    except StorageUnavailable:
+        log.warning("an object is left behind: S3 does not answer", extra={"key": key})
 
 
 def _one(tenant_id: UUID, file_id: UUID) -> Select[File]:

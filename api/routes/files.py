@@ -74,7 +74,7 @@ def _store(request: Request, services: Services, once: Once) -> str:
             return once.answer(session, add, body=same)
     finally:
         if not added:  # an earlier answer stands, or there is none: this object is nobody's
-            storage.delete([new.storage_key])
+            files.discard(storage, new.storage_key)
 
 
 @router.get("")
@@ -113,7 +113,7 @@ def delete_file(
     background: BackgroundTasks,
 ) -> DeletedFile:
     key = files.delete(session, tenant_id=caller.tenant_id, file_id=_id(file_id))
-    background.add_task(services.storage.delete, [key])  # after the commit
+    background.add_task(files.discard, services.storage, key)  # after the commit
     return DeletedFile(id=file_id)
 
 

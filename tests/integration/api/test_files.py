@@ -1,48 +1,21 @@
 """`/v1/files` as the official client and plain HTTP use it."""
 
 import hashlib
-import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
-import boto3
 import httpx
 import openai
 import pytest
 
 from api.services import Services
 from jobs.errors import StorageUnavailable
-from jobs.settings import StorageSettings
-from tests.integration.api.conftest import MAX_FILE, Tenant
+from tests.integration.api.conftest import Tenant
 
 LINES = b'{"a": 1}\n{"b": 2}\n'
 
 
 def upload(tenant: Tenant, content: bytes = LINES, name: str = "in.jsonl") -> str:
     return tenant.openai.files.create(file=(name, content), purpose="batch").id
-
-
-Kept = Callable[[Tenant], list[str]]
-
-
-@pytest.fixture
-def kept(api_storage: StorageSettings) -> Iterator[Kept]:
-    """Lists the keys of a tenant's objects in S3."""
-    client = boto3.client(
-        "s3",
-        endpoint_url=api_storage.endpoint,
-        region_name=api_storage.region,
-        aws_access_key_id=api_storage.access_key,
-        aws_secret_access_key=api_storage.secret_key.get_secret_value(),
-    )
-
-    def list_keys(tenant: Tenant) -> list[str]:
-        prefix = f"t/{tenant.id.hex}/"
-        page = client.list_objects_v2(Bucket=api_storage.bucket, Prefix=prefix)
-        return [found["Key"] for found in page.get("Contents", [])]
-
-    yield list_keys
-    client.close()
 
 
 def test_a_file_comes_back_as_it_was_sent(tenant: Tenant) -> None:
@@ -125,140 +98,6 @@ def test_a_file_name_of_any_script_survives_the_download(tenant: Tenant) -> None
         "filename*=UTF-8''donn%C3%A9es%20%C2%AB%E6%95%B0%E6%8D%AE%C2%BB"
         in answer.headers["content-disposition"]
     )
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ('{"a": 1}\n'.encode("utf-16"), "UTF-16"),
-        ('{"a": 1}\n'.encode("utf-16-le"), "UTF-16"),
-        ('{"a": "é"}\n'.encode("latin-1"), "byte 7 is not text"),
-        (b'{"a": "\xe2\x82', "not UTF-8"),
-        (b"\x1f\x8b\x08\x00rest", "gzip"),
-    ],
-    ids=["utf-16", "utf-16 without a mark", "latin-1", "half a character at the end", "gzip"],
-)
-def test_a_file_that_is_not_utf8_is_refused_and_not_kept(
-    tenant: Tenant, kept: Kept, content: bytes, says: str
-) -> None:
-    with pytest.raises(openai.BadRequestError, match=says) as refusal:
-        upload(tenant, content)
-
-    assert refusal.value.code == "invalid_encoding"
-    assert kept(tenant) == []
-
-
-def test_a_file_over_the_limit_is_refused_by_its_counted_bytes(tenant: Tenant, kept: Kept) -> None:
-    def body() -> Iterator[bytes]:  # chunked: no length is declared
-        yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
-        for _ in range(MAX_FILE // 2**16 + 2):
-            yield b"x" * 2**16
-
-    answer = tenant.http.post(
-        "/v1/files", content=body(), headers={"Content-Type": "multipart/form-data; boundary=x"}
-    )
-
-    assert answer.status_code == 413
-    assert answer.json()["error"]["code"] == "too_large"
-    assert kept(tenant) == []
-
-
-FORMS: dict[str, tuple[Any, str, str | None]] = {
-    "no purpose": ([("file", ("a", LINES))], "missing_required_parameter", "purpose"),
-    "no file": ([("purpose", (None, "batch"))], "missing_required_parameter", "file"),
-    "an unknown purpose": (
-        [("file", ("a", LINES)), ("purpose", (None, "sing"))],
-        "invalid_value",
-        "purpose",
-    ),
-    "a purpose of ours": (
-        [("file", ("a", LINES)), ("purpose", (None, "batch_output"))],
-        "invalid_value",
-        "purpose",
-    ),
-    "an unknown part": (
-        [("purpose", (None, "batch")), ("colour", (None, "red")), ("file", ("a", LINES))],
-        "unknown_parameter",
-        "colour",
-    ),
-    "two files": (
-        [("purpose", (None, "batch")), ("file", ("a", LINES)), ("file", ("b", LINES))],
-        "invalid_value",
-        "file",
-    ),
-    "an endless field": (
-        [("purpose", (None, "b" * 5000)), ("file", ("a", LINES))],
-        "invalid_value",
-        "purpose",
-    ),
-    "an expiry that is too soon": (
-        [
-            ("purpose", (None, "batch")),
-            ("expires_after[anchor]", (None, "created_at")),
-            ("expires_after[seconds]", (None, "60")),
-            ("file", ("a", LINES)),
-        ],
-        "invalid_value",
-        "expires_after",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", FORMS, ids=str)
-def test_a_form_that_is_wrong_is_refused_and_nothing_is_kept(
-    tenant: Tenant, kept: Kept, case: str
-) -> None:
-    parts, code, param = FORMS[case]
-
-    answer = tenant.http.post("/v1/files", files=parts)
-
-    error = answer.json()["error"]
-    assert (answer.status_code, error["code"], error["param"]) == (400, code, param)
-    assert kept(tenant) == []
-
-
-@pytest.mark.parametrize(
-    ("content_type", "body"),
-    [
-        ("application/json", b"{}"),
-        ("multipart/form-data", b"--x--"),
-        ("multipart/form-data; boundary=x", b"--y\r\n\r\n"),
-        (
-            "multipart/form-data; boundary=x",
-            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n{}',
-        ),
-    ],
-    ids=["json", "no boundary", "another boundary", "cut off"],
-)
-def test_a_body_that_is_no_form_is_refused(tenant: Tenant, content_type: str, body: bytes) -> None:
-    answer = tenant.http.post("/v1/files", content=body, headers={"Content-Type": content_type})
-
-    assert answer.status_code == 400
-    assert answer.json()["error"]["type"] == "invalid_request_error"
-
-
-def test_an_upload_that_falls_silent_is_ended(tenant: Tenant) -> None:
-    ended = threading.Event()
-
-    def body() -> Iterator[bytes]:
-        yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
-        ended.wait(20)  # the server ends it after one second
-        yield b"too late"
-
-    headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    answers: list[httpx.Response] = []
-    client = threading.Thread(
-        target=lambda: answers.append(
-            tenant.http.post("/v1/files", content=body(), headers=headers)
-        )
-    )
-    client.start()
-    while 'status="408"' not in tenant.http.get("/metrics").text:
-        pass
-    ended.set()
-    client.join()
-
-    assert answers[0].status_code == 408
 
 
 @pytest.mark.parametrize(
