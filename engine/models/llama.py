@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
+from engine.models.linear import Linear
 from engine.models.llama_config import LlamaConfig
 from engine.step_inputs import StepInputs
 from kernels import (
@@ -23,15 +24,15 @@ class LlamaLayer:
     """One decoder layer's weights.  qkv: rows of q, then k, then v; gate_up: of gate, then up."""
 
     input_norm: torch.Tensor
-    qkv: torch.Tensor
-    output: torch.Tensor
+    qkv: Linear
+    output: Linear
     post_attention_norm: torch.Tensor
-    gate_up: torch.Tensor
-    down: torch.Tensor
+    gate_up: Linear
+    down: Linear
 
 
 class Llama:
-    """cos_sin: [max_positions, head_dim] fp32; head: [vocab_size, hidden_size]."""
+    """embedding: [vocab_size, hidden_size]; cos_sin: [max_positions, head_dim] fp32."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class Llama:
         *,
         embedding: torch.Tensor,
         final_norm: torch.Tensor,
-        head: torch.Tensor,
+        head: Linear,
         cos_sin: torch.Tensor,
     ) -> None:
         self.config = config
@@ -71,21 +72,19 @@ class Llama:
         for layer, norm_after, cache in zip(self._layers, self._norms_after, kv_cache, strict=True):
             attended = self._attend(layer, normed, inputs, cache)
             normed, residual = add_rms_norm(attended, residual, layer.post_attention_norm, eps)
-            expanded = silu_mul(F.linear(normed, layer.gate_up))
-            normed, residual = add_rms_norm(
-                F.linear(expanded, layer.down), residual, norm_after, eps
-            )
+            expanded = silu_mul(layer.gate_up(normed))
+            normed, residual = add_rms_norm(layer.down(expanded), residual, norm_after, eps)
         return normed
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """[num_rows, vocab_size] of the given rows of `forward`'s result."""
-        return F.linear(hidden, self._head)
+        return self._head(hidden)
 
     def _attend(
         self, layer: LlamaLayer, normed: torch.Tensor, inputs: StepInputs, cache: torch.Tensor
     ) -> torch.Tensor:
         config = self.config
-        qkv = F.linear(normed, layer.qkv).view(len(normed), -1, config.head_dim)
+        qkv = layer.qkv(normed).view(len(normed), -1, config.head_dim)
         q, k, v = torch.split(
             qkv, [config.num_heads, config.num_kv_heads, config.num_kv_heads], dim=1
         )
@@ -95,4 +94,4 @@ class Llama:
         attended = paged_attention(
             q, k_cache, v_cache, inputs.attention, scale=config.head_dim**-0.5
         )
-        return F.linear(attended.flatten(1), layer.output)
+        return layer.output(attended.flatten(1))

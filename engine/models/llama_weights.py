@@ -3,6 +3,7 @@
 import torch
 
 from engine.errors import ModelUnusable
+from engine.models.linear import Linear
 from engine.models.llama import Llama, LlamaLayer
 from engine.models.llama_config import LlamaConfig, parse_llama_config
 from engine.models.rope import cos_sin_table, inverse_frequencies
@@ -20,7 +21,7 @@ def load_llama(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dty
         [_layer(loader, config, f"model.layers.{i}") for i in range(config.num_layers)],
         embedding=embedding,
         final_norm=loader.load("model.norm", config.hidden_size),
-        head=embedding if config.tied_head else loader.load("lm_head", *outer),
+        head=Linear(embedding if config.tied_head else loader.load("lm_head", *outer)),
         cos_sin=_cos_sin(checkpoint, config).to(device),
     )
 
@@ -45,24 +46,34 @@ class _Loader:
             )
         return weight.to(self._device, self._dtype)
 
-    def fuse(self, parts: dict[str, int], columns: int) -> torch.Tensor:
+    def linear(self, parts: dict[str, int], columns: int) -> Linear:
         """Stack the rows of matrices that read the same input.  parts: name to number of rows."""
-        return torch.cat([self.load(name, rows, columns) for name, rows in parts.items()])
+        return Linear(torch.cat([self.load(name, rows, columns) for name, rows in parts.items()]))
 
 
 def _layer(loader: _Loader, config: LlamaConfig, prefix: str) -> LlamaLayer:
     hidden = config.hidden_size
-    qkv = {"q": config.q_size, "k": config.kv_size, "v": config.kv_size}
-    gate_up = {"gate": config.intermediate_size, "up": config.intermediate_size}
+    attention, mlp = f"{prefix}.self_attn", f"{prefix}.mlp"
     return LlamaLayer(
         input_norm=loader.load(f"{prefix}.input_layernorm", hidden),
-        qkv=loader.fuse({f"{prefix}.self_attn.{p}_proj": rows for p, rows in qkv.items()}, hidden),
-        output=loader.load(f"{prefix}.self_attn.o_proj", hidden, config.q_size),
-        post_attention_norm=loader.load(f"{prefix}.post_attention_layernorm", hidden),
-        gate_up=loader.fuse(
-            {f"{prefix}.mlp.{p}_proj": rows for p, rows in gate_up.items()}, hidden
+        qkv=loader.linear(
+            {
+                f"{attention}.q_proj": config.q_size,
+                f"{attention}.k_proj": config.kv_size,
+                f"{attention}.v_proj": config.kv_size,
+            },
+            hidden,
         ),
-        down=loader.load(f"{prefix}.mlp.down_proj", hidden, config.intermediate_size),
+        output=loader.linear({f"{attention}.o_proj": hidden}, config.q_size),
+        post_attention_norm=loader.load(f"{prefix}.post_attention_layernorm", hidden),
+        gate_up=loader.linear(
+            {
+                f"{mlp}.gate_proj": config.intermediate_size,
+                f"{mlp}.up_proj": config.intermediate_size,
+            },
+            hidden,
+        ),
+        down=loader.linear({f"{mlp}.down_proj": hidden}, config.intermediate_size),
     )
 
 
