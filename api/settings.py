@@ -39,7 +39,9 @@ class LogSettings(BaseModel):
 
 
 class ApiSettings(BaseSettings):
-    model_config = SettingsConfigDict(env_nested_delimiter="__", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_nested_delimiter="__", frozen=True, extra="ignore", env_ignore_empty=True
+    )
 
     database: DatabaseSettings
     broker: BrokerSettings
