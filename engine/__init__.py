@@ -1,12 +1,21 @@
-"""An inference engine for batches: tokens in, tokens out.  It knows no job, row, queue or URL."""
+"""An inference engine for batches: tokens in, tokens out.  It knows no job, row, queue or URL.
 
-from engine.config import EngineSettings
-from engine.engine import Engine
+What needs torch is imported when it is asked for: requests, statistics and the scheduler are of use
+to programs that never load a model.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from engine.errors import EngineError, ModelUnusable
-from engine.llm import LLM
-from engine.loading import load_engine
 from engine.requests import Completion, FinishReason, Message, Refusal, Request, SamplingParams
 from engine.stats import EngineStats
+
+if TYPE_CHECKING:
+    from engine.config import EngineSettings
+    from engine.engine import Engine
+    from engine.llm import LLM
+    from engine.loading import load_engine
 
 __all__ = [
     "LLM",
@@ -23,3 +32,16 @@ __all__ = [
     "SamplingParams",
     "load_engine",
 ]
+
+_WITH_TORCH = {
+    "LLM": "engine.llm",
+    "Engine": "engine.engine",
+    "EngineSettings": "engine.config",
+    "load_engine": "engine.loading",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_WITH_TORCH[name]), name)

@@ -85,6 +85,6 @@ class Intake:
             return item
         return (
             refuse_token_ids(item, vocab_size=self._vocab_size)
-            or refuse_length(len(item), request.params, max_model_len=self._max_model_len)
+            or refuse_length(len(item), request, max_model_len=self._max_model_len)
             or item
         )

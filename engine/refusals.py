@@ -6,7 +6,7 @@ Every function returns None if there is nothing to refuse.
 import math
 from collections.abc import Sequence
 
-from engine.requests import Refusal, SamplingParams
+from engine.requests import Refusal, Request, SamplingParams
 
 
 def refuse_params(params: SamplingParams) -> Refusal | None:
@@ -36,16 +36,18 @@ def refuse_token_ids(token_ids: Sequence[int], *, vocab_size: int) -> Refusal | 
 
 
 def refuse_length(
-    num_prompt_tokens: int, params: SamplingParams, *, max_model_len: int
+    num_prompt_tokens: int, request: Request, *, max_model_len: int
 ) -> Refusal | None:
-    output = 1 if params.max_tokens is None else params.max_tokens
+    max_tokens = request.params.max_tokens
+    output = 1 if max_tokens is None else max_tokens
     if num_prompt_tokens + output <= max_model_len:
         return None
     asked = f"{num_prompt_tokens} in the prompt"
-    if params.max_tokens is not None:
-        asked += f", {params.max_tokens} in the completion"
+    if max_tokens is not None:
+        asked += f", {max_tokens} in the completion"
     message = (
         f"This model's maximum context length is {max_model_len} tokens, but you asked for "
         f"{num_prompt_tokens + output} ({asked}). Shorten the prompt or the completion."
     )
-    return Refusal("context_length_exceeded", message, "messages")
+    param = "prompt" if isinstance(request.prompt, str) else "messages"
+    return Refusal("context_length_exceeded", message, param)

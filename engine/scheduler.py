@@ -136,9 +136,10 @@ class Scheduler:
 
     def _admit_waiting(self, batch: StepBatch) -> None:
         spare = self._blocks.num_blocks - self._blocks.num_held - self._growth_of_running()
-        while batch.budget > 0 and len(self._running) < self._max_num_seqs:
+        # Bounded, so that a step costs the same however many wait for one prefix.
+        for _ in range(self._max_num_seqs):
             seq = self._waiting.first()
-            if seq is None:
+            if seq is None or not batch.budget or len(self._running) == self._max_num_seqs:
                 return
             if node := self._blocks.computed_elsewhere(seq):
                 self._waiting.park_first(node)

@@ -46,42 +46,46 @@ class StepInputBuilder:
     def build(self, batch: StepBatch) -> StepInputs:
         chunks = batch.chunks
         counts = np.array([chunk.num_tokens for chunk in chunks])
-        num_seqs, num_tokens = len(chunks), int(counts.sum())
-        starts = self._starts.numpy()[: num_seqs + 1]
-        starts[0] = 0
+        starts = self._starts.numpy()[: len(chunks) + 1]
         np.cumsum(counts, out=starts[1:])
-        width = self._fill_sequences(chunks)
+        self._fill_sequences(chunks)
         self._fill_tokens(chunks, starts)
         self._fill_slots(chunks, counts, starts)
-        samples = np.array([chunk.samples for chunk in chunks])
-        rows = starts[1:][samples] - 1
-        self._rows.numpy()[: len(rows)] = rows
-        token_ids, positions, slots = self._to_device(self._tokens[:, :num_tokens])
+        token_ids, positions, slots = self._to_device(self._tokens[:, : starts[-1]])
         return StepInputs(
             token_ids=token_ids,
             positions=positions,
             slot_mapping=slots,
-            sample_rows=self._to_device(self._rows[: len(rows)]),
-            attention=AttentionMetadata(
-                block_tables=self._to_device(self._tables[:num_seqs, :width]),
-                seq_lens=self._to_device(self._lens[:num_seqs]),
-                query_starts=self._to_device(self._starts[: num_seqs + 1]),
-                num_decodes=len(batch.decodes),
-                max_query_len=int(counts.max()),
-                max_seq_len=int(self._lens.numpy()[:num_seqs].max()),
-            ),
+            sample_rows=self._sample_rows(chunks, starts),
+            attention=self._attention(batch, max_query_len=int(counts.max())),
         )
 
-    def _fill_sequences(self, chunks: list[Chunk]) -> int:
-        """Write block tables and lengths; return the length of the longest table."""
+    def _sample_rows(self, chunks: list[Chunk], starts: np.ndarray) -> torch.Tensor:
+        """The last row of each chunk that pays its sequence's whole debt."""
+        samples = np.array([chunk.samples for chunk in chunks])
+        rows = starts[1:][samples] - 1
+        self._rows.numpy()[: len(rows)] = rows
+        return self._to_device(self._rows[: len(rows)])
+
+    def _attention(self, batch: StepBatch, *, max_query_len: int) -> AttentionMetadata:
+        num_seqs = len(batch.decodes) + len(batch.prefills)
+        max_seq_len = int(self._lens[:num_seqs].max())
+        width = -(-max_seq_len // self._block_size)
+        return AttentionMetadata(
+            block_tables=self._to_device(self._tables[:num_seqs, :width]),
+            seq_lens=self._to_device(self._lens[:num_seqs]),
+            query_starts=self._to_device(self._starts[: num_seqs + 1]),
+            num_decodes=len(batch.decodes),
+            max_query_len=max_query_len,
+            max_seq_len=max_seq_len,
+        )
+
+    def _fill_sequences(self, chunks: list[Chunk]) -> None:
         tables, lens = self._tables.numpy(), self._lens.numpy()
-        width = 0
         for row, chunk in enumerate(chunks):
             table = chunk.seq.block_table
             tables[row, : len(table)] = table
             lens[row] = chunk.start + chunk.num_tokens
-            width = max(width, len(table))
-        return width
 
     def _fill_tokens(self, chunks: list[Chunk], starts: np.ndarray) -> None:
         ids, positions, _ = self._tokens.numpy()

@@ -1,5 +1,6 @@
 import pytest
 
+from engine.sequence import State
 from tests.unit.engine.scheduling import World, make_seq, shape, teach_short_outputs
 
 
@@ -45,6 +46,16 @@ def test_who_shares_nothing_does_not_wait_for_a_shared_prefix():
     batch, _ = world.step()
 
     assert sorted(shape(batch)) == [(0, 9), (2, 5)]
+
+
+def test_a_step_looks_at_few_of_the_many_who_wait_for_one_prefix():
+    world = World(num_blocks=32, max_tokens=64, max_seqs=4)
+    seqs = [make_seq(i, [1] * 9) for i in range(1000)]
+    world.add(*seqs)
+
+    world.scheduler.step()
+
+    assert sum(seq.state is State.PARKED for seq in seqs) == 3
 
 
 def test_the_next_in_line_takes_over_when_the_owner_of_a_prefix_is_aborted():
