@@ -6,7 +6,6 @@ import socket
 import sys
 
 import uvicorn
-from pydantic import ValidationError
 from sqlalchemy.exc import ProgrammingError, SQLAlchemyError
 
 from api import logs
@@ -15,7 +14,7 @@ from api.services import Services, connected
 from api.settings import ApiSettings
 from jobs import reading
 from jobs.errors import StorageUnavailable
-from jobs.secrets import Secrets
+from jobs.settings import SettingsUnusable, read
 
 # Seconds that open requests have after SIGTERM.  Waiting ones are let go at once.
 _GRACE = 20
@@ -28,7 +27,7 @@ class CannotStart(Exception):
 
 def main() -> None:
     options = _options()
-    settings = _settings()
+    settings = read(ApiSettings)
     logs.log_to_stderr(settings.logs.format)
     listener = _listen(options.host, options.port)
     with connected(settings, stopping=lambda: server.should_exit) as services:
@@ -50,23 +49,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     return parser.parse_args()
-
-
-def _settings() -> ApiSettings:
-    try:
-        settings = ApiSettings()
-        Secrets(settings.secrets.key.get_secret_value())
-    except ValidationError as error:
-        faults = ", ".join(
-            f"{'__'.join(str(part) for part in fault['loc']).upper()} ({fault['msg']})"
-            for fault in error.errors(include_url=False, include_input=False)
-        )
-        raise CannotStart(f"Set these in the environment: {faults}.") from None
-    except ValueError:
-        raise CannotStart(
-            "SECRETS__KEY is no server key; `gristmill keys server-key` makes one."
-        ) from None
-    return settings
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -106,5 +88,5 @@ def _check(services: Services) -> None:
 if __name__ == "__main__":
     try:
         main()
-    except CannotStart as error:
+    except (CannotStart, SettingsUnusable) as error:
         sys.exit(f"gristmill: {error}")

@@ -3,28 +3,21 @@
 from datetime import timedelta
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from jobs.settings import (
     BrokerSettings,
     DatabaseSettings,
+    Group,
     LeaseSettings,
     SecretsSettings,
     StorageSettings,
+    WebhookSettings,
 )
 
 
-class WebhookSettings(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    allow_private: bool = False  # also http:// and addresses of this network: for tests and `up`
-
-
-class LimitSettings(BaseModel):
+class LimitSettings(Group):
     """What one request may ask of this process."""
-
-    model_config = ConfigDict(frozen=True)
 
     file_bytes: int = 2**30
     json_bytes: int = 11 * 10**6  # a line of a file may have 10 MB
@@ -32,9 +25,7 @@ class LimitSettings(BaseModel):
     upload_silence: timedelta = timedelta(seconds=60)  # of a client that sends nothing more
 
 
-class LogSettings(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class LogSettings(Group):
     format: Literal["plain", "json"] = "plain"
 
 

@@ -54,7 +54,7 @@ def claim(session: Session, request: KeyedRequest) -> str | None:
     first = session.execute(_FIRST_ANSWER, name).one()
     if first.request_sha256 != request.request_sha256:
         raise IdempotencyConflict(
-            "This Idempotency-Key came with another request before. Send a new request under a new key.",
+            "This Idempotency-Key came with another request. Send a new request under a new key.",
             param="Idempotency-Key",
         )
     return str(first.response)

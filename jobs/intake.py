@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from jobs import fairness, files, reading
+from jobs.addresses import is_public
 from jobs.errors import InvalidValue
 from jobs.models import Job, JobKind, JobState, OnInvalidLine, Shard
 from jobs.requests import check_body, expected_output_tokens
@@ -171,7 +172,7 @@ def _split(url: str) -> SplitResult:
 
 def _may_be_public(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host).is_global
+        return is_public(ipaddress.ip_address(host))
     except ValueError:  # a name
         return host.rstrip(".").rpartition(".")[2] != "localhost"
 

@@ -5,23 +5,44 @@ in `main` (`DATABASE__URL`, `BROKER__URL`, `STORAGE__…`).  Domain code takes v
 """
 
 from datetime import timedelta
+from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from cryptography.fernet import Fernet
+from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings
+
+SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
 
-class _Group(BaseModel):
+class SettingsUnusable(Exception):
+    """One sentence that names the variables at fault, and no value of theirs."""
+
+
+def read(kind: type[SettingsT]) -> SettingsT:
+    """Read a process's settings from its environment.  Raises SettingsUnusable."""
+    try:
+        return kind()
+    except ValidationError as error:
+        faults = ", ".join(
+            f"{'__'.join(str(part) for part in fault['loc']).upper()} ({fault['msg']})"
+            for fault in error.errors(include_url=False, include_input=False)
+        )
+    raise SettingsUnusable(f"Set these in the environment: {faults}.")
+
+
+class Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class DatabaseSettings(_Group):
+class DatabaseSettings(Group):
     url: SecretStr  # postgresql+psycopg://user:password@host:port/name
 
 
-class BrokerSettings(_Group):
+class BrokerSettings(Group):
     url: SecretStr  # redis://:password@host:port/0
 
 
-class StorageSettings(_Group):
+class StorageSettings(Group):
     endpoint: str | None = None  # None: Amazon's own
     region: str = "us-east-1"
     bucket: str
@@ -29,11 +50,24 @@ class StorageSettings(_Group):
     secret_key: SecretStr
 
 
-class SecretsSettings(_Group):
-    key: SecretStr  # from `gristmill keys server-key`; the same on every process of a deployment
+class SecretsSettings(Group):
+    key: SecretStr  # the same on every process of a deployment
+
+    @field_validator("key")
+    @classmethod
+    def _is_server_key(cls, key: SecretStr) -> SecretStr:
+        try:
+            Fernet(key.get_secret_value())
+        except ValueError:
+            raise ValueError("no server key; `gristmill keys server-key` makes one") from None
+        return key
 
 
-class LeaseSettings(_Group):
+class WebhookSettings(Group):
+    allow_private: bool = False  # also http:// and addresses that are not public
+
+
+class LeaseSettings(Group):
     """How long a silence means a death.  Every decision is the database's clock's."""
 
     beat_interval: timedelta = timedelta(seconds=4)

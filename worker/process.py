@@ -5,33 +5,19 @@ import random
 import sys
 import threading
 from collections.abc import Callable
-from typing import TypeVar
 
 from prometheus_client import start_http_server
-from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobs.errors import StorageUnavailable
-from worker.settings import MetricsSettings, WorkerSettings
+from jobs.settings import SettingsUnusable
+from worker.settings import MetricsSettings
 
 log = logging.getLogger(__name__)
-
-SettingsT = TypeVar("SettingsT", bound=WorkerSettings)
 
 
 class CannotStart(Exception):
     """One sentence that says what is wrong and what to do; the program exits with 1."""
-
-
-def read_settings(kind: type[SettingsT]) -> SettingsT:
-    try:
-        return kind()
-    except ValidationError as error:
-        faults = ", ".join(
-            f"{'__'.join(str(part) for part in fault['loc']).upper()} ({fault['msg']})"
-            for fault in error.errors(include_url=False, include_input=False)
-        )
-        raise CannotStart(f"Set these in the environment: {faults}.") from None
 
 
 def log_to_stderr() -> None:
@@ -54,7 +40,7 @@ def run_or_explain(main: Callable[[], None]) -> None:
     log_to_stderr()
     try:
         main()
-    except CannotStart as error:
+    except (CannotStart, SettingsUnusable) as error:
         sys.exit(f"gristmill: {error}")
     except SQLAlchemyError as error:
         cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]

@@ -4,20 +4,18 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from jobs.settings import (
     BrokerSettings,
     DatabaseSettings,
+    Group,
     LeaseSettings,
     SecretsSettings,
     StorageSettings,
+    WebhookSettings,
 )
-
-
-class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class EngineKind(StrEnum):
@@ -25,7 +23,7 @@ class EngineKind(StrEnum):
     ECHO = "echo"
 
 
-class ModelSettings(_Group):
+class ModelSettings(Group):
     name: str  # what jobs call it
     path: str = ""  # a folder, a .gguf file or a bundled model's name; empty: the name itself
     engine: EngineKind = EngineKind.REAL
@@ -33,20 +31,16 @@ class ModelSettings(_Group):
     kv_cache_bytes: int | None = None
 
 
-class WebhookSettings(_Group):
-    allow_private: bool = False  # also addresses that are not public, and plain http
-
-
-class MetricsSettings(_Group):
+class MetricsSettings(Group):
     host: str = "127.0.0.1"
     port: int | None = None  # none: no metrics server
 
 
-class DrainSettings(_Group):
+class DrainSettings(Group):
     grace: timedelta = timedelta(seconds=30)  # for leased shards, after SIGTERM
 
 
-class WatchdogSettings(_Group):
+class WatchdogSettings(Group):
     """How long one engine step may take before the process is replaced."""
 
     hang_after: timedelta = timedelta(seconds=120)

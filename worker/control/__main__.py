@@ -4,6 +4,7 @@ Several may run beside each other; at least one always should.
 """
 
 from jobs.doorbell import CONTROL
+from jobs.settings import read
 from jobs.storage import Storage
 from worker import celery_program, process
 from worker.control.assembly import assemble
@@ -12,7 +13,7 @@ from worker.settings import ControlSettings
 
 
 def main() -> None:
-    settings = process.read_settings(ControlSettings)
+    settings = read(ControlSettings)
     storage = Storage(settings.storage)
     storage.probe()
     process.serve_metrics(settings.metrics)

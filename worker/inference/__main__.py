@@ -6,6 +6,7 @@ Exits with 0 after a drain, with 1 if it cannot start, with 70 if its engine has
 from prometheus_client import REGISTRY
 
 from jobs.doorbell import inference_queue
+from jobs.settings import read
 from jobs.storage import Storage
 from worker import celery_program, process
 from worker.inference.assembly import assemble
@@ -36,7 +37,7 @@ def load(settings: ModelSettings) -> BatchEngine:
 
 
 def main() -> None:
-    settings = process.read_settings(InferenceSettings)
+    settings = read(InferenceSettings)
     model = settings.model.name
     storage = Storage(settings.storage)
     storage.probe()

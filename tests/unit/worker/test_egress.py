@@ -5,7 +5,8 @@ import ipaddress
 import httpcore
 import pytest
 
-from worker.control.egress import AddressRefused, CheckedBackend, is_public
+from jobs.addresses import is_public
+from worker.control.egress import AddressRefused, CheckedBackend
 
 REFUSED = [
     *("127.0.0.1", "127.8.8.8", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255"),
