@@ -78,19 +78,19 @@ def test_it_answers_in_words_and_stops_by_itself(llm):
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"),
+    ("text", "pieces"),
     [
-        ("Hello world", ["Hello", "Ġworld"]),
-        ("in 2024", ["in", "Ġ", "2", "0", "2", "4"]),
-        ("a  12", ["a", "ĠĠ", "1", "2"]),
+        ("Hello world", ["Hello", " world"]),
+        ("in 2024", ["in", " ", "2", "0", "2", "4"]),
+        ("a  12", ["a", "  ", "1", "2"]),
         ("don't", ["don", "'t"]),
-        ("<|im_start|>user", ["<|im_start|>", "user"]),
+        ("<|im_start|>user", ["", "user"]),  # special tokens have no text
     ],
 )
-def test_text_is_cut_into_words_as_the_models_makers_did(tokenizer, text, tokens):
+def test_text_is_cut_into_words_as_the_models_makers_did(tokenizer, text, pieces):
     [ids] = tokenizer.encode([text], add_special_tokens=True)
 
-    assert [tokenizer._backend.id_to_token(token) for token in ids] == tokens
+    assert [tokenizer.decode([token]) for token in ids] == pieces
 
 
 @pytest.mark.parametrize(
