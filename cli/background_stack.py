@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from cli import up_file
+from cli import ports, up_file
 from cli.process import Process
 from cli.program import NotReady, Program
 from cli.settings import inherited
@@ -47,12 +47,14 @@ def background_stack(
 ) -> Process:
     """Start it; the caller waits until it is ready, and stops it.
 
-    `log` may not lie in `data_dir`, which has to be empty at first.
+    It takes any free port, and leaves the usual one to people.  `log` may not lie in `data_dir`,
+    which has to be empty at first.
     """
+    where = ("--data-dir", str(data_dir), "--port", str(ports.free_pairs(1)[0]))
     return Process(
         Program(
             name="gristmill up",
-            argv=(sys.executable, "-m", "cli", "up", "--data-dir", str(data_dir), *arguments),
+            argv=(sys.executable, "-m", "cli", "up", *where, *arguments),
             env={**inherited(), **(settings or {})},
             cwd=_ROOT,
             log=log,

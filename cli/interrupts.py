@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(Exception):
@@ -25,7 +25,7 @@ class Interrupts:
     @contextmanager
     def noted(self) -> Iterator[None]:
         """Between here and the end of the block the signals do nothing else."""
-        before = {number: signal.signal(number, self._note) for number in _SIGNALS}
+        before = {number: signal.signal(number, self._note) for number in _watched()}
         try:
             yield
         finally:
@@ -41,3 +41,10 @@ class Interrupts:
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self._received += 1
+
+
+def _watched() -> tuple[signal.Signals, ...]:
+    """Under nohup, a closed terminal is not to end anything."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return _SIGNALS
+    return (*_SIGNALS, signal.SIGHUP)
