@@ -7,10 +7,11 @@ from cli import up_file
 from cli.errors import CommandFailed
 from cli.servers.embedded import Identity
 from cli.settings import CommandSettings
+from jobs.settings import read
 
 
 def database_url(data_dir: Path) -> str:
-    settings = CommandSettings()
+    settings = read(CommandSettings)
     if settings.database is not None:
         return settings.database.url.get_secret_value()
     url: str = _running(data_dir)["database_url"]
@@ -18,7 +19,7 @@ def database_url(data_dir: Path) -> str:
 
 
 def server_key(data_dir: Path) -> str:
-    settings = CommandSettings()
+    settings = read(CommandSettings)
     if settings.secrets is not None:
         return settings.secrets.key.get_secret_value()
     _running(data_dir)

@@ -19,6 +19,7 @@ from cli.interrupts import Interrupted
 from cli.stack import Model
 from cli.up import up as run_up
 from jobs.errors import JobsError
+from jobs.settings import SettingsUnusable
 from migrations.upgrade import upgrade
 
 app = typer.Typer(
@@ -96,7 +97,7 @@ def main() -> None:
         app(prog_name="gristmill")
     except Interrupted:
         sys.exit(130)
-    except (CommandFailed, JobsError) as error:
+    except (CommandFailed, JobsError, SettingsUnusable) as error:
         _fail(str(error))
     except OperationalError as error:
         _fail(f"the database does not answer: {error.orig}")
