@@ -104,5 +104,5 @@ def main() -> None:
 
 
 def _fail(sentence: str) -> None:
-    print(f"gristmill: {sentence}", file=sys.stderr)
+    print(f"gristmill: {' '.join(sentence.split())}", file=sys.stderr)
     sys.exit(1)

@@ -29,7 +29,6 @@ def up(folder: Path, console: Console, *, model: Model, num_workers: int, port: 
             _keep_up(console, supervisor, stack, facts)
         finally:
             facts.unlink(missing_ok=True)
-            console.print("Stopping …")
             supervisor.stop()
 
 
@@ -41,7 +40,7 @@ def _keep_up(console: Console, supervisor: Supervisor, stack: Stack, facts: Path
     try:
         supervisor.keep_running(restarted)
     except Interrupted:
-        return
+        console.print("Stopping …")
 
 
 def _tell(console: Console, stack: Stack, facts: Path) -> None:
