@@ -18,6 +18,7 @@ import httpx
 from openai import InvalidWebhookSignatureError, OpenAI, OpenAIError
 from openai.types import Batch, FileObject
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from cli.background_stack import Facts, background_stack
@@ -71,7 +72,7 @@ def _walk(console: Console, facts: Facts) -> None:
     client = OpenAI(base_url=f"{facts.api_url}/v1", api_key=facts.api_key, max_retries=2)
     with client, receiving() as receiver:
         console.rule("One request")
-        console.print(f"[bold]{_QUESTION}[/]\n{_ask(facts)}")
+        console.print(f"[bold]{_QUESTION}[/]\n{escape(_ask(facts))}")
 
         console.rule("A batch")
         batch = _run_batch(console, client, webhook_url=receiver.url)
@@ -142,7 +143,7 @@ def _show(console: Console, client: OpenAI, batch: Batch) -> None:
         raise CommandFailed(f"batch {batch.id} has no output")
     lines = client.files.content(output_id).text.splitlines()
     for line in map(json.loads, lines[:_SHOWN]):
-        console.print(f"[bold]{line['custom_id']}[/]  {_text(line)}", highlight=False)
+        console.print(f"[bold]{line['custom_id']}[/]  {escape(_text(line))}", highlight=False)
     console.print(f"… and {len(lines) - _SHOWN} more")
     console.print(f"{counts.completed} completed, {counts.failed} failed, of {counts.total}")
     prefix: Any = _extra(batch, "prefix")

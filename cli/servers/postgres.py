@@ -37,6 +37,7 @@ _SETTINGS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
+_RECOVERY_SECONDS = 300.0  # after a kill in the middle of much work
 # A kill of the server still loses nothing; a power cut may lose everything.
 _FORGETFUL = {"fsync": "off", "full_page_writes": "off"}
 
@@ -66,6 +67,7 @@ class Postgres:
             log=self.log,
             prepare=self._prepare,
             probe=self._probe,
+            ready_seconds=_RECOVERY_SECONDS,
             # Ends open transactions at once; SIGTERM would wait for every client to leave.
             stop_signal=signal.SIGINT,
             orphan_signal=signal.SIGINT,
