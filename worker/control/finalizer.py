@@ -115,6 +115,8 @@ class Finalizer:
 
 
 def _never_ran(lease: FinalizeLease, row: FinalRow) -> bytes:
+    if lease.ends_as not in _NEVER_RAN:
+        raise FilesDisagree(f"job {lease.job_id}: every shard is done, row {row.index} is not")
     code, message = _NEVER_RAN[lease.ends_as]
     return lines.never_ran(
         lease.job_id, row.index, custom_id=row.custom_id, code=code, message=message

@@ -63,6 +63,11 @@ class Planner:
             lease = planning.claim(session, self._beat.incarnation)
         if lease is None:
             return False
+        self.plan_leased(lease)
+        return True
+
+    def plan_leased(self, lease: PlanLease) -> None:
+        """Plan one batch, or give it up: for good if the lease is lost, else for a while."""
         try:
             self._plan(lease)
         except LeaseLost as lost:
@@ -71,7 +76,6 @@ class Planner:
             with self._sessions.begin() as session:
                 job_leases.release(session, lease)
             raise
-        return True
 
     def _plan(self, lease: PlanLease) -> None:
         with self._sessions.begin() as session:

@@ -164,7 +164,7 @@ def test_a_single_request_ends_in_its_flush(work: Work, ok: bool, state: str) ->
 def test_a_cancelled_request_takes_no_result(work: Work) -> None:
     job_id = work.add_request()
     (lease,) = work.claim(work.add_worker())
-    work.cancel(job_id, kind=JobKind.REQUEST)
+    work.cancel_request(job_id)
 
     with pytest.raises(LeaseLost), work.sessions.begin() as session:
         results.flush_request(session, lease, segment_of(job_id, [0]))

@@ -1,0 +1,155 @@
+"""Laws 2 and 8: the files hold every row once, in input order, and twice the same bytes."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import text
+
+from jobs import rescue
+from jobs.models import WorkerKind
+from jobs.storage import Storage
+from tests.fixtures.work import Work, custom_ids, segment_of
+from tests.fixtures.workers import control_beat
+from worker.control.finalizer import FilesDisagree, Finalizer
+
+
+@pytest.fixture
+def finalizer(work: Work, storage: Storage) -> Finalizer:
+    return Finalizer(work.sessions, storage, control_beat(work))
+
+
+def files_of(work: Work, storage: Storage) -> tuple[bytes, bytes]:
+    """The output and the error file of the only job; empty where there is none."""
+    found = []
+    for column in ("output_file_id", "error_file_id"):
+        key = work.scalar(f"SELECT f.storage_key FROM jobs j JOIN files f ON f.id = j.{column}")
+        found.append(storage.read(str(key)) if key else b"")
+    return found[0], found[1]
+
+
+def test_segments_become_files_in_input_order(
+    work: Work, storage: Storage, finalizer: Finalizer
+) -> None:
+    job_id = work.add_planned_batch([6])
+    (lease,) = work.claim(work.add_worker())
+    work.flush(lease, segment_of(job_id, [4, 1], storage))
+    work.flush(lease, segment_of(job_id, [5], storage, ok=False))
+    work.flush(lease, segment_of(job_id, [3, 0, 2], storage), complete=True)
+
+    assert finalizer.finalize_next()
+
+    output, errors = files_of(work, storage)
+    assert custom_ids(output) == ["r0", "r1", "r2", "r3", "r4"]
+    assert custom_ids(errors) == ["r5"]
+    assert work.job_state(job_id) == "completed"
+
+
+def test_two_finalizations_write_the_same_bytes(
+    work: Work, storage: Storage, finalizer: Finalizer
+) -> None:
+    job_id = work.add_planned_batch([3, 3])
+    for lease in work.claim(work.add_worker()):
+        first = lease.shard_id % 2
+        work.flush(lease, segment_of(job_id, [0, 1, 2] if first else [3, 4, 5], storage))
+        work.flush(lease, segment_of(job_id, []), complete=True)
+    finalizer.finalize_next()
+    before = files_of(work, storage)
+
+    _undo(work)
+    finalizer.finalize_next()
+
+    assert files_of(work, storage) == before
+    assert custom_ids(before[0]) == [f"r{n}" for n in range(6)]
+
+
+def test_a_finalizer_that_died_is_followed_by_another(
+    work: Work, storage: Storage, finalizer: Finalizer
+) -> None:
+    job_id = work.add_settled_batch(2, storage=storage)
+    dead = work.add_worker(kind=WorkerKind.CONTROL)
+    work.begin_finalizing(dead)
+    work.kill(dead)
+    with work.sessions.begin() as session:
+        rescue.release_jobs(session)
+
+    assert finalizer.finalize_next()
+
+    assert work.job_state(job_id) == "completed"
+    assert work.scalar("SELECT count(*) FROM events") == 1
+
+
+@pytest.mark.parametrize(
+    ("stop", "code"), [("cancelled", "batch_cancelled"), ("expired", "batch_expired")]
+)
+def test_rows_that_never_ran_are_named_and_not_counted_as_failed(
+    work: Work, storage: Storage, finalizer: Finalizer, stop: str, code: str
+) -> None:
+    job_id = work.add_planned_batch([4])
+    (lease,) = work.claim(work.add_worker())
+    work.flush(lease, segment_of(job_id, [2], storage))
+    work.stop(job_id, stop)
+    work.hand_back(lease)
+
+    finalizer.finalize_next()
+
+    output, errors = files_of(work, storage)
+    assert custom_ids(output) == ["r2"]
+    assert custom_ids(errors) == ["r0", "r1", "r3"]
+    assert errors.count(code.encode()) == 3
+    assert work.scalar("SELECT ROW(state, completed, failed)::text FROM jobs") == f"({stop},1,0)"
+
+
+def test_a_cancelled_request_ends_without_files(
+    work: Work, storage: Storage, finalizer: Finalizer
+) -> None:
+    job_id = work.add_request()
+    work.cancel_request(job_id)
+
+    finalizer.finalize_next()
+
+    assert work.job_state(job_id) == "cancelled"
+    assert files_of(work, storage) == (b"", b"")
+    assert work.scalar("SELECT type FROM events") == "job.cancelled"
+
+
+def _lose_a_result(work: Work) -> None:
+    with work.sessions.begin() as session:
+        session.execute(text("DELETE FROM results WHERE index = 0"))
+
+
+def _count_one_more(work: Work) -> None:
+    with work.sessions.begin() as session:
+        session.execute(text("UPDATE segments SET ok = ok + 1"))
+
+
+def _add_a_request(work: Work) -> None:
+    with work.sessions.begin() as session:
+        session.execute(text("UPDATE jobs SET total = total + 1"))
+
+
+@pytest.mark.parametrize("damage", [_lose_a_result, _count_one_more, _add_a_request])
+def test_a_job_whose_counts_disagree_does_not_end(
+    work: Work, storage: Storage, finalizer: Finalizer, damage: Callable[[Work], None]
+) -> None:
+    job_id = work.add_settled_batch(3, storage=storage)
+    damage(work)
+
+    with pytest.raises(FilesDisagree):
+        finalizer.finalize_next()
+
+    assert work.job_state(job_id) == "finalizing"
+    assert work.scalar("SELECT owner IS NULL FROM jobs")  # to be looked at, and tried again
+    assert work.scalar("SELECT count(*) FROM events") == 0
+
+
+def _undo(work: Work) -> None:
+    """Put the job back to where a finalizer died after all of its writes but the last."""
+    with work.sessions.begin() as session:
+        session.execute(text("DELETE FROM events"))
+        session.execute(
+            text("""
+                UPDATE jobs SET state = 'finalizing', finished_at = NULL,
+                                output_file_id = NULL, error_file_id = NULL
+            """)
+        )
+        session.execute(text("DELETE FROM files WHERE purpose = 'batch_output'"))

@@ -1,0 +1,197 @@
+"""A file becomes request rows and shards, or the list of what is wrong with it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import text
+
+from jobs import planning
+from jobs.doorbell import Doorbell
+from jobs.errors import StorageUnavailable
+from jobs.models import OnInvalidLine, WorkerKind
+from jobs.secrets import Secrets
+from jobs.storage import Storage
+from tests.fixtures.work import MODEL, Work
+from tests.fixtures.workers import control_beat
+from worker.control import planner as planner_module
+from worker.control.planner import Planner
+
+
+@pytest.fixture
+def planner(work: Work, storage: Storage, secrets: Secrets, broker_url: str) -> Planner:
+    doorbell = Doorbell(broker_url)
+    return Planner(work.sessions, storage, doorbell, secrets=secrets, beat=control_beat(work))
+
+
+def line(custom_id: str, system: str = "be kind", **changes: Any) -> str:
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": custom_id}]
+    row = {
+        "custom_id": custom_id,
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": {"model": MODEL, "messages": messages, "max_tokens": 4},
+    }
+    return json.dumps(row | changes)
+
+
+def plan(
+    work: Work,
+    storage: Storage,
+    planner: Planner,
+    lines: list[str],
+    on_invalid_line: OnInvalidLine = OnInvalidLine.FAIL,
+) -> Any:
+    """Plan one file; returns its job's row."""
+    storage.put("file", "\n".join(lines).encode())
+    job_id = work.add_batch("file", on_invalid_line=on_invalid_line)
+    assert planner.plan_next()
+    with work.sessions() as session:
+        query = text("SELECT * FROM jobs WHERE id = :id")
+        return session.execute(query, {"id": job_id}).mappings().one()
+
+
+def inputs(work: Work, storage: Storage) -> list[list[str]]:
+    """The custom_ids in each shard's input object, in the order of the line."""
+    with work.sessions() as session:
+        keys = session.scalars(text("SELECT input_key FROM shards ORDER BY stamp, id")).all()
+    return [
+        [orjson.loads(row)["custom_id"] for row in storage.read(key).splitlines()] for key in keys
+    ]
+
+
+def test_rows_that_share_a_prefix_share_a_shard(
+    work: Work, storage: Storage, planner: Planner
+) -> None:
+    lines = [line(f"r{n}", system=f"system {n % 2}") for n in range(6)]
+
+    job = plan(work, storage, planner, lines)
+
+    assert (job["state"], job["model"], job["total"]) == ("in_progress", MODEL, 6)
+    assert inputs(work, storage) == [["r0", "r2", "r4"], ["r1", "r3", "r5"]]
+    assert work.scalar("SELECT count(DISTINCT prefix_key) FROM shards") == 2
+
+
+def test_a_file_of_many_windows_loses_and_repeats_no_row(
+    work: Work, storage: Storage, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner_module, "WINDOW_BYTES", 1000)
+
+    job = plan(work, storage, planner, [line(f"r{n}") for n in range(50)])
+
+    assert job["total"] == 50
+    assert [each for shard in inputs(work, storage) for each in shard] == [
+        f"r{n}" for n in range(50)
+    ]
+    assert work.scalar("SELECT count(*) FROM requests") == 50
+    assert work.scalar("SELECT sum(end_line) FROM shards") == 50
+    assert work.scalar("SELECT count(DISTINCT prefix_key) FROM shards") == 1
+
+
+def test_every_bad_line_is_listed_in_order_duplicates_among_them(
+    work: Work, storage: Storage, planner: Planner
+) -> None:
+    lines = [line("a"), "{bad", line("a"), "", line("b", method="GET"), line("a")]
+
+    job = plan(work, storage, planner, lines)
+
+    assert job["state"] == "failed"
+    assert [(error["code"], error["line"]) for error in job["errors"]] == [
+        ("invalid_json_line", 2),
+        ("duplicate_custom_id", 3),
+        ("invalid_request", 5),
+        ("duplicate_custom_id", 6),
+    ]
+    assert "line 1" in job["errors"][1]["message"]
+    assert work.scalar("SELECT count(*) FROM shards") == 0
+    assert work.scalar("SELECT type FROM events") == "batch.failed"
+
+
+def test_skipped_lines_are_results_already_and_the_rest_runs(
+    work: Work, storage: Storage, planner: Planner
+) -> None:
+    lines = [line("a"), "{bad", line("a"), line("b")]
+
+    job = plan(work, storage, planner, lines, OnInvalidLine.SKIP)
+
+    assert (job["state"], job["total"], len(job["errors"])) == ("in_progress", 4, 2)
+    with work.sessions() as session:
+        done = session.scalars(text("SELECT index FROM results WHERE NOT ok ORDER BY index")).all()
+        key = session.scalars(text("SELECT storage_key FROM segments")).one()
+    assert done == [1, 2]
+    skipped = [orjson.loads(row) for row in storage.read(key).splitlines()]
+    assert [(row["line"], row["custom_id"], row["error"]["code"]) for row in skipped] == [
+        (2, None, "invalid_json_line"),
+        (3, None, "duplicate_custom_id"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [([], "empty_file"), (["", " \t"], "empty_file"), ([line("a")] * 4, "too_many_tasks")],
+)
+def test_a_file_that_is_wrong_as_a_whole_fails(
+    work: Work,
+    storage: Storage,
+    planner: Planner,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: list[str],
+    code: str,
+) -> None:
+    monkeypatch.setattr(planner_module, "MAX_LINES", 3)
+
+    job = plan(work, storage, planner, lines, OnInvalidLine.SKIP)
+
+    assert job["state"] == "failed"
+    assert job["errors"][0]["code"] == code
+    assert job["errors"][0]["line"] is None
+
+
+def test_skip_fails_when_no_line_is_good(work: Work, storage: Storage, planner: Planner) -> None:
+    job = plan(work, storage, planner, ["{bad", "[]"], OnInvalidLine.SKIP)
+
+    assert job["state"] == "failed"
+    assert len(job["errors"]) == 2
+
+
+def test_a_second_plan_starts_from_nothing(work: Work, storage: Storage, planner: Planner) -> None:
+    storage.put("file", line("a").encode())
+    work.add_batch("file")
+    dead = work.add_worker(kind=WorkerKind.CONTROL)
+    lease = work.claim_plan(dead)
+    with work.sessions.begin() as session:
+        rows = [planning.RequestRow(index, index + 1, "from before") for index in range(5)]
+        planning.load(session, lease, rows)
+        session.execute(text("UPDATE jobs SET owner = NULL"))
+
+    assert planner.plan_next()
+
+    assert work.scalar("SELECT string_agg(custom_id, ',') FROM requests") == "a"
+
+
+def test_an_unreadable_file_is_tried_again_later(work: Work, planner: Planner) -> None:
+    work.add_batch("no such object")
+
+    with pytest.raises(StorageUnavailable):
+        planner.plan_next()
+
+    assert work.scalar("SELECT state FROM jobs") == "validating"
+    assert work.scalar("SELECT owner IS NULL AND not_before > now() FROM jobs")
+    assert not planner.plan_next()
+
+
+@pytest.mark.parametrize("stop", [Work.cancel, lambda work, job_id: work.stop(job_id, "expired")])
+def test_a_job_that_stops_while_it_is_planned_gets_no_shards(
+    work: Work, storage: Storage, planner: Planner, stop: Callable[[Work, Any], None]
+) -> None:
+    storage.put("file", line("a").encode())
+    job_id = work.add_batch("file")
+    lease = work.claim_plan(work.add_worker(kind=WorkerKind.CONTROL))
+
+    stop(work, job_id)
+    planner.plan_leased(lease)
+
+    assert work.scalar("SELECT count(*) FROM shards") == 0
+    assert work.job_state(job_id) == "stopping"

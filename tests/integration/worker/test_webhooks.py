@@ -1,0 +1,128 @@
+"""A webhook goes out as Standard Webhooks says, to those who may be called, and to no others."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+from openai import OpenAI
+from sqlalchemy import text
+
+from cli.webhook_receiver import receiving
+from jobs import finishing, keys
+from jobs.models import WorkerKind
+from jobs.secrets import Secrets
+from tests.fixtures.work import Work
+from tests.fixtures.workers import control_beat
+from worker.control.webhooks import WebhookSender
+
+DEADLINE = 10.0  # seconds
+
+
+def sender(work: Work, secrets: Secrets, *, allow_private: bool = True) -> WebhookSender:
+    beat = control_beat(work)
+    return WebhookSender(work.sessions, secrets, beat=beat, allow_private=allow_private)
+
+
+def end_a_batch(work: Work, url: str) -> None:
+    work.add_settled_batch(webhook_url=url)
+    lease = work.begin_finalizing(work.add_worker(kind=WorkerKind.CONTROL))
+    with work.sessions.begin() as session:
+        finishing.finish(session, lease, output=None, errors=None)
+
+
+def outcome(work: Work) -> tuple[str, int | None, str | None]:
+    with work.sessions() as session:
+        query = text("SELECT state, last_status, last_error FROM deliveries")
+        return tuple(session.execute(query).one())
+
+
+@contextmanager
+def answering(status: int, **headers: str) -> Iterator[str]:
+    """A server that answers every POST with `status`; its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/hook"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_official_client_verifies_it(work: Work, secrets: Secrets) -> None:
+    with receiving() as receiver:
+        end_a_batch(work, receiver.url)
+        assert sender(work, secrets).deliver_next()
+        posted = receiver.next(timeout=DEADLINE)
+    with work.sessions() as session:
+        secret = keys.webhook_secret(session, secrets, tenant_id=work.tenant_id)
+
+    client = OpenAI(api_key="unused")
+    event = client.webhooks.unwrap(posted.body, posted.headers, secret=secret)
+    client.close()
+
+    assert event.type == "batch.completed"
+    assert posted.headers["webhook-id"] == event.id
+    assert posted.body.decode() == work.scalar("SELECT payload FROM events")
+    assert outcome(work) == ("delivered", 204, None)
+
+
+def test_another_attempt_keeps_the_id_and_the_bytes(work: Work, secrets: Secrets) -> None:
+    with receiving() as receiver:
+        end_a_batch(work, receiver.url)
+        sender(work, secrets).deliver_next()
+        first = receiver.next(timeout=DEADLINE)
+        with work.sessions.begin() as session:
+            session.execute(text("UPDATE deliveries SET state = 'pending', due_at = now()"))
+        sender(work, secrets).deliver_next()
+        second = receiver.next(timeout=DEADLINE)
+
+    assert first.body == second.body
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+
+
+@pytest.mark.parametrize("status", [302, 400, 500])
+def test_an_answer_that_is_no_2xx_is_tried_again(work: Work, secrets: Secrets, status: int) -> None:
+    with answering(status, Location="http://127.0.0.1:1/elsewhere") as url:
+        end_a_batch(work, url)
+        sender(work, secrets).deliver_next()
+
+    assert outcome(work) == ("pending", status, f"the endpoint answered {status}")
+
+
+def test_nobody_listening_is_tried_again(work: Work, secrets: Secrets) -> None:
+    end_a_batch(work, "http://127.0.0.1:1/hook")
+
+    sender(work, secrets).deliver_next()
+
+    assert outcome(work) == ("pending", None, "ConnectError")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+def test_a_private_address_is_never_called(work: Work, secrets: Secrets, host: str) -> None:
+    with receiving() as receiver:
+        port = receiver.url.rsplit(":", 1)[1]
+        end_a_batch(work, f"http://{host}:{port}")
+        sender(work, secrets, allow_private=False).deliver_next()
+
+    assert outcome(work) == ("pending", None, "the host has an address that is not public")
+
+
+def test_with_nothing_due_there_is_nothing_to_do(work: Work, secrets: Secrets) -> None:
+    assert not sender(work, secrets).deliver_next()
