@@ -47,7 +47,7 @@ _CLOCK_TIME = text("SELECT extract(epoch FROM clock_timestamp())::float8")
 
 _LOWEST_QUEUED = text("""
     SELECT stamp FROM shards
-     WHERE model = :model AND state = 'queued' AND NOT interactive
+     WHERE model = :model AND state = 'queued' AND NOT paused AND NOT interactive
      ORDER BY stamp LIMIT 1
 """)
 

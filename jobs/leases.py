@@ -56,7 +56,7 @@ CLAIM = text("""
         SELECT id, interactive, stamp, cost, solo,
                coalesce(prefix_key = ANY(:resident), false) AS warm
           FROM shards
-         WHERE model = :model AND state = 'queued' AND not_before <= now()
+         WHERE model = :model AND state = 'queued' AND NOT paused AND not_before <= now()
            AND EXISTS (SELECT 1 FROM workers w
                         WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
          ORDER BY interactive DESC, stamp, id

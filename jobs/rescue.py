@@ -77,9 +77,9 @@ _SPLIT = text("""
     WITH parent AS (
         UPDATE shards SET state = 'split' WHERE id = :id AND state = 'suspect' RETURNING *
     )
-    INSERT INTO shards (job_id, model, interactive, stamp, cost, prefix_key, input_key,
+    INSERT INTO shards (job_id, model, interactive, paused, stamp, cost, prefix_key, input_key,
                         first_line, end_line, solo, crashes)
-    SELECT job_id, model, interactive, stamp, greatest(cost / 2, 1), prefix_key, input_key,
+    SELECT job_id, model, interactive, paused, stamp, greatest(cost / 2, 1), prefix_key, input_key,
            half.first_line, half.end_line, true, crashes
       FROM parent,
            LATERAL (VALUES (first_line, (first_line + end_line) / 2),

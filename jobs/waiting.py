@@ -6,7 +6,8 @@ from sqlalchemy.orm import Session
 _MODELS = text("""
     SELECT name FROM models m
      WHERE EXISTS (SELECT 1 FROM shards s
-                    WHERE s.model = m.name AND s.state = 'queued' AND s.not_before <= now())
+                    WHERE s.model = m.name AND s.state = 'queued' AND NOT s.paused
+                      AND s.not_before <= now())
 """)
 
 _CONTROL = text("""

@@ -8,6 +8,7 @@ The states of a job and of a shard are drawn in docs/architecture.md.
 from jobs.models.accounts import ApiKey, IdempotencyKey, Model, Tenant
 from jobs.models.base import Base
 from jobs.models.deliveries import Delivery, Event
+from jobs.models.drops import Drop, DropObject
 from jobs.models.files import File
 from jobs.models.jobs import Job, Request
 from jobs.models.results import Result, Segment
@@ -19,8 +20,10 @@ from jobs.models.states import (
     JobState,
     OnInvalidLine,
     ShardState,
+    UploadState,
     WorkerKind,
 )
+from jobs.models.uploads import Upload, UploadPart
 from jobs.models.workers import Worker
 
 __all__ = [
@@ -29,6 +32,8 @@ __all__ = [
     "Base",
     "Delivery",
     "DeliveryState",
+    "Drop",
+    "DropObject",
     "Event",
     "FairQueue",
     "FairShare",
@@ -45,6 +50,9 @@ __all__ = [
     "Shard",
     "ShardState",
     "Tenant",
+    "Upload",
+    "UploadPart",
+    "UploadState",
     "Worker",
     "WorkerKind",
 ]

@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKey, LargeBinary
+from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, LargeBinary, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.models.base import Base, created_at_now, uuid_key
@@ -16,6 +16,8 @@ class Tenant(Base):
     name: Mapped[str] = mapped_column(unique=True)
     weight: Mapped[float] = mapped_column(server_default="1")  # its share of the fair queue
     webhook_secret: Mapped[bytes] = mapped_column(LargeBinary)  # encrypted, see jobs/secrets.py
+    # Where else in S3 its files may lie: `s3://bucket/folder/`, see jobs/locations.py.
+    allowed_prefixes: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
     created_at: Mapped[datetime] = created_at_now()
 
     __table_args__ = (CheckConstraint("weight > 0", name="weight"),)

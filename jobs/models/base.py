@@ -15,6 +15,7 @@ from jobs.models.states import (
     JobState,
     OnInvalidLine,
     ShardState,
+    UploadState,
     WorkerKind,
 )
 
@@ -54,6 +55,7 @@ class Base(DeclarativeBase):
         ShardState: _enum(ShardState, "shard_state"),
         WorkerKind: _enum(WorkerKind, "worker_kind"),
         DeliveryState: _enum(DeliveryState, "delivery_state"),
+        UploadState: _enum(UploadState, "upload_state"),
     }
 
 

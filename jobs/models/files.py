@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Index
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.models.accounts import Tenant
@@ -21,8 +21,21 @@ class File(Base):
     sha256: Mapped[str]
     lines: Mapped[int]
     storage_key: Mapped[str]
+    # Of an object in a bucket of the tenant's, which we neither change nor delete: where it lies,
+    # and which version of it the file is.
+    bucket: Mapped[str | None]
+    etag: Mapped[str | None]
     created_at: Mapped[datetime] = created_at_now()
     expires_at: Mapped[datetime | None]
     deleted_at: Mapped[datetime | None]
+    collected_at: Mapped[datetime | None]  # its object has been deleted
 
-    __table_args__ = (Index(None, "tenant_id", "created_at", "id"),)
+    __table_args__ = (
+        CheckConstraint("(bucket IS NULL) = (etag IS NULL)", name="pinned"),
+        Index(None, "tenant_id", "created_at", "id"),
+        Index(
+            "files_collectable",
+            text("LEAST(deleted_at, expires_at)"),
+            postgresql_where=text("collected_at IS NULL AND bucket IS NULL"),
+        ),
+    )

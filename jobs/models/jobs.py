@@ -29,10 +29,15 @@ class Job(Base):
     endpoint: Mapped[str]
     model: Mapped[str | None] = mapped_column(ForeignKey(Model.name))  # a batch's: known once read
     interactive: Mapped[bool] = mapped_column(server_default="false")
+    paused: Mapped[bool] = mapped_column(server_default="false")
     input_file_id: Mapped[UUID | None] = mapped_column(ForeignKey(File.id))
+    # Earlier batches of this tenant, which may have been deleted since.
+    retry_of: Mapped[UUID | None]  # whose failed rows these are
+    reuse_from: Mapped[UUID | None]  # whose results equal rows take
     on_invalid_line: Mapped[OnInvalidLine] = mapped_column(server_default="fail")
     completion_window: Mapped[str | None]
     output_expires_after: Mapped[int | None]  # seconds
+    output_prefix: Mapped[str | None]  # what the addresses of its files begin with, if not ours
     webhook_url: Mapped[str | None]
     metadata_: Mapped[dict[str, Any] | None] = mapped_column("metadata")
 
@@ -42,6 +47,7 @@ class Job(Base):
     cancelling_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
     expires_at: Mapped[datetime]
+    deleted_at: Mapped[datetime | None]  # by its owner; the sweeper takes the rest away
 
     errors: Mapped[list[dict[str, Any]] | None]  # what validation found
     total: Mapped[int] = mapped_column(server_default="0")
@@ -71,6 +77,7 @@ class Job(Base):
             "created_at",
             postgresql_where=text("state NOT IN ('completed', 'failed', 'cancelled', 'expired')"),
         ),
+        Index("jobs_deleted", "id", postgresql_where=text("deleted_at IS NOT NULL")),
         Index("jobs_owner", "owner", postgresql_where=text("owner IS NOT NULL")),
         BUSY_TABLE,
     )
@@ -85,3 +92,4 @@ class Request(Base):
     index: Mapped[int] = mapped_column(primary_key=True)
     line: Mapped[int]
     custom_id: Mapped[str | None]  # null where it could not be read or is a duplicate
+    body_digest: Mapped[UUID | None]  # of a line that can run: equal for equal bodies

@@ -3,12 +3,11 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.models.base import Base, created_at_now
 from jobs.models.jobs import Job
-from jobs.models.shards import Shard
 
 
 class Segment(Base):
@@ -18,7 +17,8 @@ class Segment(Base):
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
     job_id: Mapped[UUID] = mapped_column(ForeignKey(Job.id))
-    shard_id: Mapped[int | None] = mapped_column(ForeignKey(Shard.id))  # null: validation's own
+    # A shard's, without a key that every deleted shard would search for; null: the planner's own.
+    shard_id: Mapped[int | None] = mapped_column(BigInteger)
     attempt: Mapped[int]
     storage_key: Mapped[str]
     bytes: Mapped[int] = mapped_column(BigInteger)
@@ -30,8 +30,12 @@ class Segment(Base):
     cached_tokens: Mapped[int] = mapped_column(BigInteger)
     output_tokens: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = created_at_now()
+    # The transaction it came with.  Below the oldest that still runs, nothing is added any more.
+    written_by: Mapped[int] = mapped_column(
+        BigInteger, server_default=text("pg_current_xact_id()::text::bigint")
+    )
 
-    __table_args__ = (Index(None, "job_id", "shard_id"),)
+    __table_args__ = (Index(None, "job_id", "shard_id"), Index(None, "job_id", "written_by", "id"))
 
 
 class Result(Base):
@@ -41,7 +45,7 @@ class Result(Base):
 
     job_id: Mapped[UUID] = mapped_column(ForeignKey(Job.id), primary_key=True)
     index: Mapped[int] = mapped_column(primary_key=True)
-    segment_id: Mapped[int] = mapped_column(ForeignKey(Segment.id))
+    segment_id: Mapped[int] = mapped_column(BigInteger)  # written by the same statement
     ok: Mapped[bool]
     start: Mapped[int] = mapped_column(BigInteger)
     length: Mapped[int]

@@ -28,6 +28,7 @@ class Shard(Base):
     cost: Mapped[int] = mapped_column(BigInteger)  # bytes / 4 + max_tokens, summed over its rows
     prefix_key: Mapped[str | None]
     not_before: Mapped[datetime] = mapped_column(server_default=func.now())
+    paused: Mapped[bool] = mapped_column(server_default="false")  # as its job is: not to be claimed
 
     # The input: one S3 object, of which this shard runs the lines [first_line, end_line); or, for
     # a single request's job, the line itself (text, for jsonb refuses U+0000).
@@ -53,7 +54,7 @@ class Shard(Base):
             text("interactive DESC"),
             "stamp",
             "id",
-            postgresql_where=text("state = 'queued'"),
+            postgresql_where=text("state = 'queued' AND NOT paused"),
         ),
         Index("shards_owner", "owner", postgresql_where=text("state = 'leased'")),
         Index(

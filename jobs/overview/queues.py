@@ -26,6 +26,7 @@ _WAITING = text("""
           FROM (SELECT first_line, end_line, not_before
                   FROM shards
                  WHERE model = m.name AND interactive = p.interactive AND state = 'queued'
+                   AND NOT paused
                  ORDER BY stamp, id
                  LIMIT :counted + 1) line
      ) q
