@@ -22,6 +22,9 @@ _MARGIN = 5
 _MODEL_SECONDS = 600.0
 # Where `python -m api` finds the packages, installed or not.
 _ROOT = Path(__file__).parents[1]
+# A worker's math threads must not spin while they wait for each other: the servers, the API and the
+# control process run on the same cores.
+_SHARED_MACHINE = {"OMP_WAIT_POLICY": "passive"}
 # Webhooks may go to this very machine, where the receiver of whoever tries it out listens.
 _LOCAL = {"WEBHOOKS__ALLOW_PRIVATE": "true"}
 
@@ -53,7 +56,7 @@ def inference(settings: Mapping[str, str], *, name: str, sessions: Sessions, log
     return Program(
         name=name,
         argv=(sys.executable, "-m", "worker.inference"),
-        env={"DRAIN__GRACE": f"PT{_DRAIN_GRACE}S", **inherited(), **settings},
+        env={**_SHARED_MACHINE, "DRAIN__GRACE": f"PT{_DRAIN_GRACE}S", **inherited(), **settings},
         cwd=_ROOT,
         log=logs / f"{name}.log",
         probe=partial(_beats, sessions),
