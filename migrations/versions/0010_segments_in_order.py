@@ -1,14 +1,14 @@
 """Segments know the transaction that committed them, so that results can be read while they come.
 
 Revision ID: 0010
-Revises: 0001
+Revises: 0005
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0010"
-down_revision = "0001"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 
