@@ -57,7 +57,9 @@ def test_without_a_sign_in_every_page_sends_to_the_door(visitor: Visitor, method
     "path", [path for method, path in table(signed_in, entrance) if method == "POST"]
 )
 @pytest.mark.parametrize("fields", [{}, {"token": ""}, {"token": "0" * 64}])
-def test_every_post_without_its_token_is_refused(operator: Visitor, path: str, fields: dict):
+def test_every_post_without_its_token_is_refused(
+    operator: Visitor, path: str, fields: dict[str, str]
+):
     operator.client.get("/dashboard/login")  # whose nonce the sign-in's token would answer
 
     answer = operator.client.post(f"/dashboard{path}", data=fields)

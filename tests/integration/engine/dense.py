@@ -26,4 +26,5 @@ def best_next_tokens(model: PreTrainedModel, prompt: list[int], completion: list
     A completion equals its own best tokens exactly if it is the greedy one; one forward tells.
     """
     logits = model(torch.tensor([prompt + completion]), use_cache=False).logits[0]
-    return logits[len(prompt) - 1 : -1].argmax(dim=-1).tolist()
+    best: list[int] = logits[len(prompt) - 1 : -1].argmax(dim=-1).tolist()
+    return best

@@ -17,7 +17,7 @@ def request(request_id: str, prompt: Any, **params: Any) -> Request:
     )
 
 
-def load(folder: Path, **settings: Any) -> LLM:
+def load(folder: Path | str, **settings: Any) -> LLM:
     settings.setdefault("device", "cpu")
     settings.setdefault("kv_cache_bytes", 2**20)
     return LLM(str(folder), on_report=lambda line: None, **settings)
@@ -25,7 +25,7 @@ def load(folder: Path, **settings: Any) -> LLM:
 
 def run_out(engine: Engine) -> dict[str, Completion]:
     """Step until nothing is left."""
-    done = {}
+    done = dict[str, Completion]()
     while engine.has_work:
         done |= {completion.request_id: completion for completion in engine.step()}
     return done

@@ -18,7 +18,7 @@ def llm(tiny_model_dir):
 @pytest.fixture(scope="module")
 def text_of_forty_tokens(llm) -> str:
     [completion] = llm.generate([request("1", PROMPT, max_tokens=40, ignore_eos=True)])
-    return completion.text
+    return str(completion.text)
 
 
 def test_a_stop_string_ends_a_completion_before_it(llm, text_of_forty_tokens):

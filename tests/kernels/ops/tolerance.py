@@ -4,15 +4,16 @@ import torch
 
 # Two units in the last place of bf16 and fp16, where rounding the result decides; sixteen of fp32,
 # where the order of a sum does.
-TOLERANCE = {
-    torch.bfloat16: {"rtol": 1.6e-2, "atol": 1e-5},
-    torch.float16: {"rtol": 2e-3, "atol": 1e-5},
-    torch.float32: {"rtol": 2e-6, "atol": 1e-6},
+TOLERANCE = {  # relative, absolute
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float16: (2e-3, 1e-5),
+    torch.float32: (2e-6, 1e-6),
 }
 
 
 def assert_matches(got, want_fp64):
-    torch.testing.assert_close(got, want_fp64.to(got.dtype), **TOLERANCE[got.dtype])
+    rtol, atol = TOLERANCE[got.dtype]
+    torch.testing.assert_close(got, want_fp64.to(got.dtype), rtol=rtol, atol=atol)
 
 
 def assert_as_good_as_plain(got, plain, gold):

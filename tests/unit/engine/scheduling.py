@@ -100,7 +100,7 @@ class World:
 
     def run(self, max_steps: int = 2_000) -> list[StepBatch]:
         """Step until nothing is left."""
-        batches = []
+        batches = list[StepBatch]()
         for _ in range(max_steps):
             if not (self.scheduler.num_running or self.scheduler.num_waiting):
                 return batches

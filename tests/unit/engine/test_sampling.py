@@ -60,7 +60,7 @@ def test_no_temperature_is_greedy(temperature):
 
 def test_what_shares_the_step_changes_no_token():
     logits = torch.randn(16, 500, generator=torch.Generator().manual_seed(0))
-    kinds = [{}, {"top_k": 5}, {"top_p": 0.8}, {"temperature": 0.0}]
+    kinds: list[dict[str, float]] = [{}, {"top_k": 5}, {"top_p": 0.8}, {"temperature": 0.0}]
     draws = [draw(seed, seed + 7, **kinds[seed % 4]) for seed in range(16)]
 
     together = sample(logits, draws).tolist()
