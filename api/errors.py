@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from jobs.errors import (
     BodyRefused,
+    FileChanged,
     IdempotencyConflict,
     InvalidEncoding,
     InvalidJson,
@@ -26,6 +27,7 @@ from jobs.errors import (
     NotAllowedNow,
     NotAuthenticated,
     NotFound,
+    NotPermitted,
     QuotaExceeded,
     RequestRefused,
     StorageUnavailable,
@@ -34,6 +36,7 @@ from jobs.errors import (
 )
 
 STATUS: dict[type[RequestRefused], int] = {
+    FileChanged: 409,
     IdempotencyConflict: 409,
     InvalidEncoding: 400,
     InvalidJson: 400,
@@ -43,6 +46,7 @@ STATUS: dict[type[RequestRefused], int] = {
     NotAllowedNow: 409,
     NotAuthenticated: 401,
     NotFound: 404,
+    NotPermitted: 403,
     QuotaExceeded: 429,
     TooLarge: 413,
     UnknownParameter: 400,

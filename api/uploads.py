@@ -11,11 +11,11 @@ from uuid import UUID, uuid4
 import anyio.from_thread
 from fastapi import HTTPException, Request, status
 
-from api.file_check import FileCheck
 from api.settings import LimitSettings
 from api.upload_form import UploadForm
 from jobs import files
 from jobs.errors import InvalidValue, MissingParameter, TooLarge
+from jobs.file_check import FileCheck
 from jobs.files import NewFile
 from jobs.storage import Storage
 

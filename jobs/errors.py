@@ -11,13 +11,16 @@ JobsError
 │   ├── InvalidJson
 │   ├── ModelNotFound
 │   ├── TooLarge
+│   ├── NotPermitted
 │   ├── NotAllowedNow
+│   ├── FileChanged
 │   ├── IdempotencyConflict
 │   └── QuotaExceeded
 ├── BodyRefused               one request's body; its own 400, in the file or in the answer
 ├── BatchRefused              a batch's file; ends the batch as failed
 ├── LeaseLost                 nobody's fault; the work is dropped
 └── StorageUnavailable        S3 did not answer within its bounds; the work may be tried again
+    └── StorageRefused        S3 answered, and said no
 
 Anything else is a bug and escapes.
 """
@@ -75,10 +78,22 @@ class TooLarge(RequestRefused):
     code = "too_large"
 
 
+class NotPermitted(RequestRefused):
+    """The tenant may not do this; its operator could let it."""
+
+    code = "not_permitted"
+
+
 class NotAllowedNow(RequestRefused):
     """The object's state does not admit this any more."""
 
     code = "not_allowed_now"
+
+
+class FileChanged(RequestRefused):
+    """The object behind a file is not the one that was registered any more."""
+
+    code = "file_changed"
 
 
 class IdempotencyConflict(RequestRefused):
@@ -112,3 +127,7 @@ class LeaseLost(JobsError):
 
 class StorageUnavailable(JobsError):
     pass
+
+
+class StorageRefused(StorageUnavailable):
+    """The same call is refused again until somebody changes the bucket, its rights or its keys."""

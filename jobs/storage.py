@@ -4,16 +4,18 @@ Objects are immutable: a key names its job and attempt, so no writer meets anoth
 call has a deadline and a bounded number of tries; then it raises StorageUnavailable.
 """
 
+import copy
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from jobs.errors import StorageUnavailable
+from jobs.errors import FileChanged, StorageRefused, StorageUnavailable
 from jobs.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -25,13 +27,34 @@ PART_SIZE = 8 * 2**20
 _READ_SIZE = 256 * 2**10
 _DELETE_PAGE = 1000
 
+# Of a refusal, those that the same call may be spared a moment later.
+_PASSING = (408, 409, 429)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """`etag` names these very bytes, in quotes as S3 writes it."""
+
+    key: str
+    size: int
+    etag: str
+
 
 @contextmanager
 def _errors_named() -> Iterator[None]:
     try:
         yield
-    except (BotoCoreError, ClientError) as error:
+    except BotoCoreError as error:
         raise StorageUnavailable(f"S3: {error}") from error
+    except ClientError as error:
+        status = _status(error)
+        refused = 400 <= status < 500 and status not in _PASSING
+        kind = StorageRefused if refused else StorageUnavailable
+        raise kind(f"S3: {error}") from error
+
+
+def _status(error: ClientError) -> int:
+    return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
 
 
 def _client(settings: StorageSettings) -> "S3Client":
@@ -63,6 +86,14 @@ class Storage:
     def __init__(self, settings: StorageSettings) -> None:
         self.bucket = settings.bucket
         self._s3 = _client(settings)
+
+    def within(self, bucket: str | None) -> "Storage":
+        """Another bucket that these credentials open, through the same connections."""
+        if bucket is None or bucket == self.bucket:
+            return self
+        other = copy.copy(self)
+        other.bucket = bucket
+        return other
 
     def uri(self, key: str) -> str:
         return f"s3://{self.bucket}/{key}"
@@ -139,20 +170,63 @@ class Storage:
             raise StorageUnavailable(f"S3: {key} gave {len(data)} bytes of {length} at {start}")
         return data
 
-    def stream(self, key: str, *, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Yield the bytes [start, end) of an object, a bounded chunk at a time."""
-        wanted = f"bytes={start}-{'' if end is None else end - 1}"
+    def stream(
+        self, key: str, *, start: int = 0, end: int | None = None, etag: str | None = None
+    ) -> Iterator[bytes]:
+        """Yield the bytes [start, end) of an object, a bounded chunk at a time.
+
+        Raises FileChanged, before the first byte, if `etag` is given and not the object's.
+        """
+        wanted: dict[str, Any] = {"Bucket": self.bucket, "Key": key}
+        if start > 0 or end is not None:  # an empty object has no range to give
+            wanted["Range"] = f"bytes={start}-{'' if end is None else end - 1}"
+        if etag is not None:
+            wanted["IfMatch"] = etag
         with _errors_named():
-            if start == 0 and end is None:  # an empty object has no range to give
-                answer = self._s3.get_object(Bucket=self.bucket, Key=key)
-            else:
-                answer = self._s3.get_object(Bucket=self.bucket, Key=key, Range=wanted)
+            try:
+                answer = self._s3.get_object(**wanted)
+            except ClientError as error:
+                if etag is not None and _status(error) in (404, 412):
+                    raise self._changed(key) from error
+                raise
             yield from answer["Body"].iter_chunks(_READ_SIZE)
+
+    def _changed(self, key: str) -> FileChanged:
+        return FileChanged(f"{self.uri(key)} was changed or deleted. Register it again.")
+
+    def find(self, key: str) -> StoredObject | None:
+        """What is known of an object without reading it; None if there is none for us."""
+        try:
+            answer = self._s3.head_object(Bucket=self.bucket, Key=key)
+        except (BotoCoreError, ClientError) as error:
+            if isinstance(error, ClientError) and _status(error) in (403, 404):
+                return None
+            raise StorageUnavailable(f"S3: {error}") from error
+        return StoredObject(key, answer["ContentLength"], answer["ETag"])
+
+    def objects(self, prefix: str) -> Iterator[StoredObject]:
+        """All objects whose keys begin with `prefix`, by key, a page of 1,000 at a time."""
+        pages = self._s3.get_paginator("list_objects_v2")
+        with _errors_named():
+            for page in pages.paginate(Bucket=self.bucket, Prefix=prefix):
+                for found in page.get("Contents", ()):
+                    yield StoredObject(found["Key"], found["Size"], found["ETag"])
 
     def presign(self, key: str, *, expires_in: int) -> str:
         """A link that reads one object for `expires_in` seconds."""
         return self._s3.generate_presigned_url(
             "get_object", Params={"Bucket": self.bucket, "Key": key}, ExpiresIn=expires_in
+        )
+
+    def presign_put(self, key: str, *, size: int, expires_in: int) -> str:
+        """A link that writes one object of `size` bytes within `expires_in` seconds.
+
+        Not every store holds its sender to the size: ask for it before the object is used.
+        """
+        return self._s3.generate_presigned_url(
+            "put_object",
+            Params={"Bucket": self.bucket, "Key": key, "ContentLength": size},
+            ExpiresIn=expires_in,
         )
 
     def delete(self, keys: list[str]) -> None:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.file_check import FileCheck
 from jobs.errors import InvalidEncoding, TooLarge
+from jobs.file_check import FileCheck
 
 
 def chunks(content: bytes, size: int) -> list[bytes]:

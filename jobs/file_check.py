@@ -12,11 +12,16 @@ _GZIP = b"\x1f\x8b"
 
 
 class FileCheck:
-    """`size`, `lines` and `sha256` are the file's once `passing` is exhausted."""
+    """`size`, `lines` and `sha256` are the file's once `passing` is exhausted.
 
-    def __init__(self, *, max_bytes: int) -> None:
+    Without `text`, bytes of any kind pass, and are counted and hashed alone.
+    """
+
+    def __init__(self, *, max_bytes: int, text: bool = True, param: str = "file") -> None:
         self.size = 0
         self._max_bytes = max_bytes
+        self._text = text
+        self._param = param
         self._line_feeds = 0
         self._last = b"\n"
         self._sha256 = hashlib.sha256()
@@ -36,18 +41,23 @@ class FileCheck:
         """The same bytes.  Raises TooLarge or InvalidEncoding at the byte that is too much."""
         for chunk in _begun(chunks):
             self._count(chunk)
-            # UTF-16 without a mark is valid UTF-8 where the text is plain: every other byte is 0.
-            self._head = self._head or chunk[:_HEAD]
-            if b"\x00" in self._head:
-                raise InvalidEncoding(_not_utf8(self._head, 0), param="file")
-            self._decode(chunk)
+            if self._text:
+                self._check_text(chunk)
             yield chunk
         self._decode(b"", final=True)
+
+    def _check_text(self, chunk: bytes) -> None:
+        # UTF-16 without a mark is valid UTF-8 where the text is plain: every other byte is 0.
+        self._head = self._head or chunk[:_HEAD]
+        if b"\x00" in self._head:
+            raise InvalidEncoding(_not_utf8(self._head, 0), param=self._param)
+        self._decode(chunk)
 
     def _count(self, chunk: bytes) -> None:
         self.size += len(chunk)
         if self.size > self._max_bytes:
-            raise TooLarge(f"The file has over {self._max_bytes:,} bytes. Split it.", param="file")
+            message = f"'{self._param}' has over {self._max_bytes:,} bytes. Split it."
+            raise TooLarge(message, param=self._param)
         self._sha256.update(chunk)
         self._line_feeds += chunk.count(b"\n")
         self._last = chunk[-1:] or self._last
@@ -58,7 +68,7 @@ class FileCheck:
         except UnicodeDecodeError as error:
             # Counted from what the decoder was given: this chunk, and what it held of the last.
             at = max(0, self.size - len(error.object) + error.start)
-            raise InvalidEncoding(_not_utf8(self._head, at), param="file") from error
+            raise InvalidEncoding(_not_utf8(self._head, at), param=self._param) from error
 
 
 def _begun(chunks: Iterable[bytes]) -> Iterator[bytes]:
