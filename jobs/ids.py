@@ -28,3 +28,8 @@ def parse(prefix: str, name: str) -> UUID | None:
 def of_request(job_id: UUID, index: int) -> str:
     """The id of one request: the same from every run, so that two finalizations agree."""
     return f"batch_req_{job_id.hex}{index:08x}"
+
+
+def index_of(request_id: str) -> int:
+    """The index of the request that `of_request` named."""
+    return int(request_id[-8:], 16)
