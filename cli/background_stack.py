@@ -28,6 +28,7 @@ class Facts:
     api_key: str
     webhook_secret: str
     dashboard_url: str
+    metrics_urls: list[str]
     database_url: str
     broker_url: str
     storage: dict[str, str]

@@ -36,10 +36,17 @@ class Stack:
     api_url: str
     access: Access = field(repr=False)
     servers: Embedded
+    worker_ports: Sequence[int]  # of each worker's metrics
 
     @property
     def dashboard_url(self) -> str:
         return f"{self.api_url}/dashboard"
+
+    @property
+    def metrics_urls(self) -> list[str]:
+        """What Prometheus reads: the API's own and the queue's numbers, then each engine's."""
+        workers = [f"http://{ports.HOST}:{port}" for port in self.worker_ports]
+        return [f"{base}/metrics" for base in (self.api_url, *workers)]
 
 
 def bring_up(
@@ -59,6 +66,7 @@ def bring_up(
     access = first_access(sessions, secrets, memory=folder / "access.json")
 
     settings = servers.environment() | _model_settings(model)
+    worker_ports = ports.free_pairs(num_workers)
     _start(
         supervisor,
         [
@@ -66,13 +74,16 @@ def bring_up(
             our_programs.control(settings, sessions=sessions, logs=folder / "logs"),
             *(
                 our_programs.inference(
-                    settings, name=f"worker-{number}", sessions=sessions, logs=folder / "logs"
+                    settings | {"METRICS__PORT": str(metrics_port)},
+                    name=f"worker-{number}",
+                    sessions=sessions,
+                    logs=folder / "logs",
                 )
-                for number in range(num_workers)
+                for number, metrics_port in enumerate(worker_ports)
             ),
         ],
     )
-    return Stack(f"http://{ports.HOST}:{api_port}", access, servers)
+    return Stack(f"http://{ports.HOST}:{api_port}", access, servers, worker_ports)
 
 
 def _choose_port(wanted: int | None) -> int:

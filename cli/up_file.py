@@ -21,6 +21,7 @@ def write(path: Path, stack: Stack, pids: Mapping[str, int]) -> None:
             "api_key": stack.access.api_key,
             "webhook_secret": stack.access.webhook_secret,
             "dashboard_url": stack.dashboard_url,
+            "metrics_urls": stack.metrics_urls,
             "database_url": stack.servers.postgres.url,
             "broker_url": stack.servers.valkey.url,
             "storage": {

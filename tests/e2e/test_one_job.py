@@ -1,5 +1,6 @@
 """The list of docs/architecture.md, walked once for a batch and once for a single request."""
 
+import re
 from typing import Any
 
 import pytest
@@ -172,3 +173,17 @@ def test_a_batch_whose_window_ends_is_expired_with_what_finished(
     never_ran = client.read(ended.error_file_id)
     assert {line["error"]["code"] for line in never_ran} == {"batch_expired"}
     assert len(never_ran) + len(client.ids(ended.output_file_id)) == 300
+
+
+def test_prometheus_reads_the_queue_at_the_api_and_the_engine_at_its_worker(
+    client: Client, stack: UpStack
+) -> None:
+    client.wait(client.submit([client.row("a")]))
+
+    api, worker = (client.http.get(url).text for url in stack.facts.metrics_urls)
+
+    assert "gristmill_queue_depth{" in api
+    assert "gristmill_workers_alive{" in api
+    steps = re.search(r"^gristmill_engine_steps_total\{.*\} (\S+)$", worker, re.MULTILINE)
+    assert steps is not None
+    assert float(steps[1]) > 0
