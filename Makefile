@@ -47,7 +47,8 @@ check: install ## Check format, lint, types, import contracts, line caps, migrat
 	$(BIN)/python -m scripts.migrations_match_models
 
 bench: install ## Run the benchmarks, short form
-	$(BIN)/python -m bench
+	@$(BIN)/gristmill bench engine --model smollm2-135m-instruct --workload W1 --json
+	@$(BIN)/gristmill bench queue --requests 10000 --json
 
 fmt: install ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .
