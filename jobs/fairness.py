@@ -70,12 +70,17 @@ def reserve(
     """Take a place in the line for shards that cost `cost` together."""
     if interactive:
         return Start(session.scalars(_CLOCK_TIME).one(), math.inf)
-    highest = session.scalar(_CLOCK, {"model": model})
-    lowest = session.scalar(_LOWEST_QUEUED, {"model": model})
-    now = highest if lowest is None else lowest
+    now = virtual_time(session, model)
     share = session.execute(
         _RESERVE, {"model": model, "tenant_id": tenant_id, "now": now, "cost": float(cost)}
     ).one()
     start = Start(share.last_finish - cost / share.weight, share.weight)
     session.execute(_ADVANCE, {"model": model, "stamp": start.stamp})
     return start
+
+
+def virtual_time(session: Session, model: str) -> float:
+    """The queue's present time, which stands still to the end of the transaction."""
+    highest: float = session.scalars(_CLOCK, {"model": model}).one()
+    lowest = session.scalar(_LOWEST_QUEUED, {"model": model})
+    return highest if lowest is None else lowest

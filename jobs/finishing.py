@@ -59,7 +59,8 @@ class Tally:
 
 _LOCK = text("""
     SELECT state, kind FROM jobs
-     WHERE id = :job_id AND tenant_id = :tenant_id AND kind = :kind FOR UPDATE
+     WHERE id = :job_id AND tenant_id = :tenant_id AND kind = :kind AND deleted_at IS NULL
+       FOR UPDATE
 """)
 
 _STOP = text("""

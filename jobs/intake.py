@@ -15,7 +15,7 @@ from sqlalchemy import func
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from jobs import fairness, files, reading
+from jobs import earlier, fairness, files, reading
 from jobs.addresses import is_public
 from jobs.errors import InvalidValue
 from jobs.models import Job, JobKind, JobState, OnInvalidLine, Shard
@@ -50,6 +50,8 @@ class NewBatch:
     output_expires_after: int | None = None  # seconds
     webhook_url: str | None = None
     metadata: dict[str, str] | None = None
+    retry_of: UUID | None = None  # as `earlier.to_retry` gave it
+    reuse_from: UUID | None = None
 
 
 def create_request_job(session: Session, *, tenant_id: UUID, new: NewJob) -> Job:
@@ -113,6 +115,10 @@ def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> Job:
             f"The file's purpose is '{file.purpose}'. Upload it with the purpose 'batch'.",
             param="input_file_id",
         )
+    if new.reuse_from is not None:
+        earlier.check_reusable(
+            session, tenant_id=tenant_id, job_id=new.reuse_from, endpoint=new.endpoint
+        )
     return session.scalars(
         insert(Job)
         .values(
@@ -122,6 +128,8 @@ def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> Job:
             endpoint=new.endpoint,
             interactive=new.interactive,
             input_file_id=file.id,
+            retry_of=new.retry_of,
+            reuse_from=new.reuse_from,
             on_invalid_line=new.on_invalid_line,
             completion_window=new.completion_window,
             output_expires_after=new.output_expires_after,

@@ -4,7 +4,6 @@ Counts are summed over segments while a job runs and frozen on its row when it e
 is bounded, and names the tenant or takes ids that came from one that did.
 """
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -12,13 +11,11 @@ from uuid import UUID
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from jobs import paging
+from jobs import paging, queue_places
 from jobs.errors import ModelNotFound, NotFound
-from jobs.models import TERMINAL_STATES, Job, JobKind, JobState, Model, Result, Segment
+from jobs.models import TERMINAL_STATES, Job, JobKind, Model, Result, Segment
 from jobs.paging import Cursor
-
-# How far down the line a place is counted.  Beyond it, "over 1,000" says enough.
-MAX_PLACES = 1000
+from jobs.queue_places import QueuePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +25,6 @@ class Counts:
     input_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class QueuePlace:
-    """`position` 1 is next.  `eta_seconds` None: nothing to judge by."""
-
-    position: int
-    eta_seconds: int | None
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +53,28 @@ class JobPage:
 
 def get_job(session: Session, *, tenant_id: UUID, kind: JobKind, job_id: UUID) -> JobView:
     job = session.scalar(
-        select(Job).where(Job.tenant_id == tenant_id, Job.kind == kind, Job.id == job_id)
+        select(Job).where(
+            Job.tenant_id == tenant_id,
+            Job.kind == kind,
+            Job.id == job_id,
+            Job.deleted_at.is_(None),
+        )
     )
     if job is None:
         raise NotFound(f"There is no {_NOUN[kind]} with this id.")
     (view,) = _views(session, [job])
-    return replace(view, queue=_queue_place(session, view), result=_result_place(session, job))
+    return replace(view, queue=_place(session, view), result=_result_place(session, job))
 
 
 def of_new(session: Session, job: Job) -> JobView:
     """The view of a job that this transaction has just made."""
     view = JobView(job, Counts(), waiting=job.kind is JobKind.REQUEST)
-    return replace(view, queue=_queue_place(session, view))
+    return replace(view, queue=_place(session, view))
+
+
+def _place(session: Session, view: JobView) -> QueuePlace | None:
+    finished = view.counts.completed + view.counts.failed
+    return queue_places.place_of(session, view.job, waiting=view.waiting, finished=finished)
 
 
 _NOUN = {JobKind.REQUEST: "job", JobKind.BATCH: "batch"}
@@ -84,7 +82,7 @@ _NOUN = {JobKind.REQUEST: "job", JobKind.BATCH: "batch"}
 
 def list_jobs(session: Session, *, tenant_id: UUID, kind: JobKind, cursor: Cursor) -> JobPage:
     owned = [Job.tenant_id == tenant_id, Job.kind == kind]
-    page = paging.fetch(session, Job, cursor, owned=owned)
+    page = paging.fetch(session, Job, cursor, owned=owned, shown=[Job.deleted_at.is_(None)])
     return JobPage(_views(session, page.rows), page.has_more)
 
 
@@ -155,67 +153,3 @@ def _result_place(session: Session, job: Job) -> ResultPlace | None:
         .where(Result.job_id == job.id, Result.index == 0)
     ).first()
     return None if row is None else ResultPlace(*row)
-
-
-_FILES_AHEAD = text("""
-    SELECT count(*) FROM (
-        SELECT 1 FROM jobs
-         WHERE kind = 'batch' AND state = 'queued' AND created_at < :created_at
-         LIMIT :places) ahead
-""")
-
-# The head of the line is walked in its own order, so that the cost is bounded by :places, not by
-# the number of shards that wait.
-_SHARDS_AHEAD = text("""
-    WITH mine AS (
-        SELECT model, interactive, stamp, id FROM shards
-         WHERE job_id = :job_id AND state = 'queued'
-         ORDER BY interactive DESC, stamp, id LIMIT 1),
-    head AS (
-        SELECT s.interactive, s.stamp, s.id, s.cost FROM shards s
-         WHERE s.model = :model AND s.state = 'queued'
-         ORDER BY s.interactive DESC, s.stamp, s.id LIMIT :places)
-    SELECT count(head.id) AS shards, coalesce(sum(head.cost), 0)::bigint AS tokens
-      FROM mine LEFT JOIN head
-        ON (NOT head.interactive, head.stamp, head.id) < (NOT mine.interactive, mine.stamp, mine.id)
-""")
-
-_WORKERS = text("""
-    SELECT count(*) AS alive,
-           coalesce(sum((stats->>'output_tokens_per_second')::float
-                        + (stats->>'prompt_tokens_per_second')::float), 0) AS tokens_per_second
-      FROM workers
-     WHERE kind = 'inference' AND model = :model AND beat_until > now() AND NOT draining
-""")
-
-
-def _queue_place(session: Session, view: JobView) -> QueuePlace | None:
-    if view.job.state is JobState.QUEUED:
-        ahead = session.scalar(
-            _FILES_AHEAD, {"created_at": view.job.created_at, "places": MAX_PLACES}
-        )
-        return QueuePlace((ahead or 0) + 1, None, "waits for its file to be read")
-    if not view.waiting:
-        return None
-    return _place_in_line(session, view.job)
-
-
-def _place_in_line(session: Session, job: Job) -> QueuePlace:
-    ahead = session.execute(
-        _SHARDS_AHEAD, {"job_id": job.id, "model": job.model, "places": MAX_PLACES}
-    ).one()
-    workers = session.execute(_WORKERS, {"model": job.model}).one()
-    if not workers.alive:
-        return QueuePlace(ahead.shards + 1, None, f"no worker for the model {job.model} is alive")
-    eta = None
-    if workers.tokens_per_second > 0 and ahead.shards < MAX_PLACES:
-        eta = math.ceil(ahead.tokens / workers.tokens_per_second)
-    return QueuePlace(ahead.shards + 1, eta, _why_waiting(ahead.shards))
-
-
-def _why_waiting(shards_ahead: int) -> str:
-    if shards_ahead == 0:
-        return "next in line"
-    if shards_ahead >= MAX_PLACES:
-        return f"over {MAX_PLACES:,} shards of this model are ahead"
-    return f"shards of this model that are ahead: {shards_ahead}"

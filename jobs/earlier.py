@@ -1,0 +1,55 @@
+"""Batches that go on from an earlier one: those that retry its failed rows, or reuse its results.
+
+The earlier batch is locked until the new one is there, so that it cannot be deleted in between;
+deletion then waits until the new one is planned, and no longer: what it needs it has copied.
+"""
+
+from uuid import UUID
+
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
+
+from jobs.errors import InvalidValue, NotAllowedNow, NotFound
+from jobs.models import TERMINAL_STATES, Job, JobKind
+
+# Rows that validation refused (their segment has no shard) would only be refused again.
+_HAS_FAILED_ROWS = text("""
+    SELECT EXISTS (SELECT 1 FROM segments
+                    WHERE job_id = :job_id AND shard_id IS NOT NULL AND failed > 0)
+""")
+
+
+def to_retry(session: Session, *, tenant_id: UUID, job_id: UUID) -> Job:
+    """The ended batch whose failed rows are to run again.  Raises NotFound or NotAllowedNow."""
+    job = _locked(session, tenant_id, job_id, param="batch_id")
+    if job.state not in TERMINAL_STATES:
+        raise NotAllowedNow(f"This batch is {job.state}. Retry it once it has ended.")
+    if job.in_progress_at is None:
+        raise NotAllowedNow("None of its rows ever ran. Create a new batch from a sound file.")
+    never_ran = job.total - job.completed - job.failed
+    if not never_ran and not session.scalar(_HAS_FAILED_ROWS, {"job_id": job_id}):
+        raise NotAllowedNow("Every row that could run has its result: there is nothing to retry.")
+    return job
+
+
+def check_reusable(session: Session, *, tenant_id: UUID, job_id: UUID, endpoint: str) -> None:
+    """Raises NotFound, or InvalidValue where no row of the two batches could be equal."""
+    job = _locked(session, tenant_id, job_id, param="reuse_from")
+    if job.endpoint != endpoint:
+        raise InvalidValue(f"That batch's endpoint is {job.endpoint}.", param="reuse_from")
+
+
+def _locked(session: Session, tenant_id: UUID, job_id: UUID, *, param: str) -> Job:
+    job = session.scalar(
+        select(Job)
+        .where(
+            Job.id == job_id,
+            Job.tenant_id == tenant_id,
+            Job.kind == JobKind.BATCH,
+            Job.deleted_at.is_(None),
+        )
+        .with_for_update(read=True)
+    )
+    if job is None:
+        raise NotFound("There is no batch with this id.", param=param)
+    return job
