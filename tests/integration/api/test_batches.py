@@ -29,6 +29,21 @@ def batch_body(file_id: str, **changes: Any) -> dict[str, Any]:
     }
 
 
+UNSET_AT_FIRST = (
+    "model",
+    "errors",
+    "output_file_id",
+    "error_file_id",
+    "in_progress_at",
+    "finalizing_at",
+    "completed_at",
+    "failed_at",
+    "expired_at",
+    "cancelling_at",
+    "cancelled_at",
+)
+
+
 def create(tenant: Tenant, file_id: str, **changes: Any) -> dict[str, Any]:
     answer = tenant.http.post("/v1/batches", json=batch_body(file_id, **changes))
     assert answer.status_code == 200, answer.text
@@ -64,20 +79,7 @@ def test_a_new_batch_is_validating_with_every_field_of_the_contract(
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": 0,
     }
-    for unset in (
-        "model",
-        "errors",
-        "output_file_id",
-        "error_file_id",
-        "in_progress_at",
-        "finalizing_at",
-        "completed_at",
-        "failed_at",
-        "expired_at",
-        "cancelling_at",
-        "cancelled_at",
-    ):
-        assert getattr(batch, unset) is None
+    assert [getattr(batch, name) for name in UNSET_AT_FIRST] == [None] * len(UNSET_AT_FIRST)
     assert tenant.openai.batches.retrieve(batch.id) == batch
 
 
