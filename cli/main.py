@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from sqlalchemy.exc import OperationalError
 
-from cli import deployment, keys
+from cli import bench, deployment, keys
 from cli.errors import CommandFailed, MissingPart
 from cli.interrupts import Interrupted
 from cli.stack import Model
@@ -28,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(keys.app, name="keys")
+app.add_typer(bench.app, name="bench")
 
 
 class EngineChoice(StrEnum):

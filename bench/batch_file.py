@@ -1,0 +1,80 @@
+"""The lines that the queue is measured with, and what must come back for them."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from typing import Any
+
+from bench.errors import OutputIncomplete
+
+ENDPOINT = "/v1/chat/completions"
+
+_LINE_BYTES = 1000
+_NUM_PROMPTS = 4  # interleaved, so that there is something to group
+_OUTPUT_TOKENS = 16
+_SYSTEM_SENTENCE = (
+    "You are reader number {number} of a long report, and answer in one short sentence what the "
+    "paragraph below says about water, stone, grain and the work of the mill. "
+)
+_SYSTEM_CHARACTERS = 680
+
+
+def batch_lines(count: int, *, model: str) -> Iterator[bytes]:
+    """A batch's input file of so many lines of 1,000 bytes, the last line feed included.
+
+    Four system prompts take turns, each two thirds of its lines.
+    """
+    systems = [_system(number) for number in range(_NUM_PROMPTS)]
+    for number in range(count):
+        yield _line(custom_id(number), model, systems[number % _NUM_PROMPTS])
+
+
+def custom_id(number: int) -> str:
+    return f"line-{number:07}"
+
+
+def _system(number: int) -> str:
+    sentence = _SYSTEM_SENTENCE.format(number=number)
+    return (sentence * (_SYSTEM_CHARACTERS // len(sentence) + 1))[:_SYSTEM_CHARACTERS]
+
+
+def _line(name: str, model: str, system: str) -> bytes:
+    def encoded(question: str) -> bytes:
+        messages = [
+            {"role": "system", "content": system},
+            {"role": "user", "content": question},
+        ]
+        body = {"model": model, "messages": messages, "max_tokens": _OUTPUT_TOKENS}
+        line = {"custom_id": name, "method": "POST", "url": ENDPOINT, "body": body}
+        return json.dumps(line).encode() + b"\n"
+
+    room = _LINE_BYTES - len(encoded(""))
+    return encoded(_words(name, room))
+
+
+def _words(seed: str, length: int) -> str:
+    """Text of words that no other line has."""
+    digest = hashlib.blake2b(seed.encode()).hexdigest()
+    words = " ".join(digest[start : start + 6] for start in range(0, len(digest), 6))
+    return (words + " " + words * (length // len(words) + 1))[:length]
+
+
+def check_output(lines: Iterable[bytes], *, count: int) -> None:
+    """Raises OutputIncomplete unless the lines are the answers to all requests, once, in order."""
+    wanted = (custom_id(number) for number in range(count))
+    for place, (line, name) in enumerate(zip_longest(lines, wanted), start=1):
+        if line is None:
+            raise OutputIncomplete(f"the output file ends before line {place}, {name}")
+        answer = json.loads(line)
+        if answer["custom_id"] != name:
+            raise OutputIncomplete(f"output line {place} is {answer['custom_id']}, not {name}")
+        _require_success(answer, name)
+
+
+def _require_success(answer: dict[str, Any], name: str) -> None:
+    response = answer["response"]
+    if answer["error"] is not None or response["status_code"] != 200:
+        raise OutputIncomplete(f"{name} has no answer: {answer['error'] or response}")
+    if response["body"]["usage"]["completion_tokens"] != _OUTPUT_TOKENS:
+        raise OutputIncomplete(f"{name} has not {_OUTPUT_TOKENS} tokens: {response['body']}")

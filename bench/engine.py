@@ -1,0 +1,116 @@
+"""The engine alone on one workload: `gristmill bench engine`.
+
+Figures are given only for right answers: every request has as many tokens as it must, and those of
+a sample are what transformers computes from the same weights.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from bench.ceiling import peak_gflops
+from bench.engine_run import Run, Task, make_task, run_once
+from bench.errors import BenchFailed
+from bench.floor import Shape, Work, operations
+from bench.reference import Agreement, Answer, compare, dense_model
+from bench.stopwatch import peak_rss_gib
+from bench.workloads import open_workload
+from engine.opening import open_model
+from engine.weights.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """precision: as the engine names them
+    check: how many requests are compared with the reference; None: all
+    ceiling: whether the machine is measured too, and so how far from its best the engine is
+    """
+
+    precision: str = "auto"
+    check: int | None = 6
+    ceiling: bool = True
+
+
+def bench_engine(
+    model: str, workload: str, options: Options, *, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Measure, check, and return the figures.  Raises BenchFailed or EngineError.
+
+    workload: a file, or one of W1, W2, W3
+    tell: is told what is being done
+    """
+    checkpoint, tokenizer = open_model(model)
+    task = make_task(open_workload(workload, tokenizer), checkpoint, tokenizer)
+    tell("measuring the machine")
+    peaks = [peak_gflops()] if options.ceiling else []
+    tell("running")
+    run = run_once(model, task, precision=options.precision)
+    memory = peak_rss_gib()  # before the reference is loaded, which is not ours
+    peaks += [peak_gflops()] if options.ceiling else []
+    tell("comparing with the reference")
+    agreement = check_answers(dense_model(checkpoint), task, run, options)
+    return {
+        "engine": "gristmill",
+        "model": Path(model).name,
+        "workload": Path(workload).stem,
+        "precision": options.precision,
+        **_figures(task, run),
+        "peak_rss_gib": round(memory, 2),
+        "others_cpu_s": round(run.others_cpu_s, 1),
+        "reference": asdict(agreement),
+        **against_floor(checkpoint, task, run, peaks),
+    }
+
+
+def check_answers(model: Any, task: Task, run: Run, options: Options) -> Agreement:
+    """Compare greedy answers with those of `model`, the reference, spread over the workload.
+
+    Raises OutputsDiffer where fp32 gives another token.  Narrower numbers round: how far they agree
+    is told, and for its reader to judge.
+    """
+    greedy = [
+        Answer(prompt, completion)
+        for request, prompt, completion in zip(
+            task.requests, task.prompts, run.completions, strict=True
+        )
+        if request.params.temperature == 0
+    ]
+    if not greedy:
+        raise BenchFailed("no request of the workload is greedy, so none can be checked")
+    stride = max(1, len(greedy) // (options.check or len(greedy)))
+    sample = islice(greedy[::stride], options.check)
+    return compare(model, sample, refuse=options.precision in ("fp32", "auto"))
+
+
+def _figures(task: Task, run: Run) -> dict[str, Any]:
+    output_tokens = run.output_tokens
+    return {
+        "requests": len(task.requests),
+        "prompt_tokens": task.prompt_tokens,
+        "output_tokens_got": output_tokens,
+        "wall_s": round(run.wall_s, 2),
+        "out_tok_s": round(output_tokens / run.wall_s, 1),
+        "total_tok_s": round((task.prompt_tokens + output_tokens) / run.wall_s, 1),
+        "prefill_tokens_computed": run.prefill_tokens_computed,
+        "prefill_tokens_logical": run.prefill_tokens_logical,
+    }
+
+
+def against_floor(
+    checkpoint: Checkpoint, task: Task, run: Run, peaks: list[float]
+) -> dict[str, float]:
+    """peaks: GFLOP/s that the machine was seen to reach; nothing is told if there are none"""
+    if not peaks:
+        return {}
+    works = [
+        Work(prompt, len(completion.token_ids))
+        for prompt, completion in zip(task.prompts, run.completions, strict=True)
+    ]
+    floor = operations(Shape.of(checkpoint.config), works).seconds(gflops=max(peaks))
+    return {
+        "peak_gflops": round(max(peaks), 1),
+        "floor_s": round(floor, 2),
+        "wall_over_floor": round(run.wall_s / floor, 3),
+    }

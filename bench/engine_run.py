@@ -1,0 +1,102 @@
+"""One timed pass of an engine over a workload."""
+
+import gc
+from dataclasses import dataclass
+from typing import cast
+
+from bench.errors import BenchFailed, OutputsDiffer
+from bench.stopwatch import Stopwatch
+from engine.config import Precision
+from engine.intake import Intake
+from engine.llm import LLM
+from engine.requests import Completion, Request, SamplingParams
+from engine.tokenizer import Tokenizer
+from engine.weights.checkpoint import Checkpoint
+
+_WARM_UP_TOKENS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be computed.  prompts: the requests' own, as tokens."""
+
+    requests: list[Request]
+    prompts: list[list[int]]
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(map(len, self.prompts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """completions: in the order of the requests; prefill_*: as the engine counted them."""
+
+    wall_s: float
+    others_cpu_s: float
+    completions: list[Completion]
+    prefill_tokens_computed: int
+    prefill_tokens_logical: int
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(len(completion.token_ids) for completion in self.completions)
+
+
+def make_task(requests: list[Request], checkpoint: Checkpoint, tokenizer: Tokenizer) -> Task:
+    """Raises BenchFailed if there is no request, or one that the model cannot run."""
+    config = checkpoint.config
+    intake = Intake(
+        tokenizer,
+        vocab_size=config["vocab_size"],
+        max_model_len=config["max_position_embeddings"],
+    )
+    prompts = []
+    for request, prompt in zip(requests, intake.prompts(requests), strict=True):
+        if not isinstance(prompt, list):
+            raise BenchFailed(f"request {request.request_id} is refused: {prompt.message}")
+        prompts.append(prompt)
+    if not prompts:
+        raise BenchFailed("the workload has no request")
+    return Task(requests, prompts)
+
+
+def run_once(model: str, task: Task, *, precision: str) -> Run:
+    """Load a fresh engine, so that nothing is computed already, and time it on the task.
+
+    Raises OutputsDiffer if a request has not the tokens that it must have, and ModelUnusable.
+    """
+    gc.collect()  # the engine of the run before, if it is still there
+    # The engine itself refuses a precision that it does not know.
+    llm = LLM(model, precision=cast(Precision, precision), on_report=lambda line: None)
+    llm.generate([_warm_up(task)])
+    before = llm.engine.stats()
+    with Stopwatch() as stopwatch:
+        completions = llm.generate(task.requests)
+    after = llm.engine.stats()
+    for request, completion in zip(task.requests, completions, strict=True):
+        _require_complete(request, completion)
+    return Run(
+        wall_s=stopwatch.wall_s,
+        others_cpu_s=stopwatch.others_cpu_s,
+        completions=completions,
+        prefill_tokens_computed=after.prefill_tokens_computed - before.prefill_tokens_computed,
+        prefill_tokens_logical=after.prefill_tokens_logical - before.prefill_tokens_logical,
+    )
+
+
+def _warm_up(task: Task) -> Request:
+    """A few tokens that no prompt begins with."""
+    return Request(
+        request_id="warm-up",
+        prompt=task.prompts[0][:-9:-1],
+        params=SamplingParams(max_tokens=_WARM_UP_TOKENS, ignore_eos=True),
+    )
+
+
+def _require_complete(request: Request, completion: Completion) -> None:
+    if completion.error is not None:
+        raise OutputsDiffer(f"request {request.request_id} failed: {completion.error.message}")
+    wanted, got = request.params.max_tokens, len(completion.token_ids)
+    if request.params.ignore_eos and got != wanted:
+        raise OutputsDiffer(f"request {request.request_id} has {got} tokens instead of {wanted}")

@@ -1,0 +1,117 @@
+"""The whole system without a model: `gristmill bench queue`.
+
+A stack of its own with an echo engine takes a batch of so many lines, then single jobs.  Figures
+are given only if every line came back, once, in order and with its answer.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from typing import IO, Any
+
+import httpx
+
+from bench.batch_file import ENDPOINT, batch_lines, check_output
+from bench.batch_watch import Story, follow
+from bench.errors import StackFailed
+from bench.memory import MemoryWatch, Roles, cpu_seconds, family, roles_of
+from bench.own_stack import client_of, own_stack
+from bench.quantiles import milliseconds
+from bench.single_jobs import single_job_seconds
+from bench.stopwatch import Stopwatch
+
+_SINGLE_JOBS = 50
+
+
+def bench_queue(requests: int, *, workers: int, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Measure, check, and return the figures.  Raises BenchFailed or CommandFailed.
+
+    tell: is told what is being done
+    """
+    tell("starting a stack")
+    with own_stack(workers=workers) as facts, client_of(facts) as client:
+        try:
+            figures = _measure(client, roles_of(facts.pids), requests, tell=tell)
+        except httpx.HTTPError as error:
+            raise StackFailed(f"the API at {facts.api_url} failed: {error}") from error
+    return {"bench": "queue", "requests": requests, "workers": workers, **figures}
+
+
+def _measure(
+    client: httpx.Client, roles: Roles, requests: int, *, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    model = client.get("/v1/models").raise_for_status().json()["data"][0]["id"]
+    with MemoryWatch(roles) as memory:
+        tell("uploading")
+        file_id, upload_s = _upload(client, requests, model=model)
+        before = _cpu(roles)
+        with Stopwatch(ours=lambda: time.process_time() + sum(_cpu(roles).values())) as watch:
+            batch, story = follow(client, _create(client, file_id), tell=tell)
+        used = {role: cpu - before[role] for role, cpu in _cpu(roles).items()}
+        tell("downloading and checking")
+        download_s = _download_and_check(client, batch["output_file_id"], requests)
+    tell("single jobs")
+    singles = single_job_seconds(client, model=model, count=_SINGLE_JOBS)
+    return {
+        **_rates(requests, story),
+        "upload_s": round(upload_s, 2),
+        "download_s": round(download_s, 2),
+        "cpu_s": {role: round(seconds, 1) for role, seconds in used.items()},
+        "others_cpu_s": round(watch.others_cpu_s, 1),
+        "peak_rss_mib": memory.peak_mib(),
+        "get_batch": milliseconds(story.reads),
+        "list_batches": milliseconds(story.lists),
+        "single_job": milliseconds(singles),
+    }
+
+
+def _upload(client: httpx.Client, requests: int, *, model: str) -> tuple[str, float]:
+    with tempfile.TemporaryFile(prefix="gristmill-bench-") as file:
+        file.writelines(batch_lines(requests, model=model))
+        file.seek(0)
+        started = time.perf_counter()
+        return _post_file(client, file), time.perf_counter() - started
+
+
+def _post_file(client: httpx.Client, file: IO[bytes]) -> str:
+    answer = client.post(
+        "/v1/files", files={"file": ("bench.jsonl", file)}, data={"purpose": "batch"}
+    )
+    file_id: str = answer.raise_for_status().json()["id"]
+    return file_id
+
+
+def _create(client: httpx.Client, file_id: str) -> str:
+    new = {"input_file_id": file_id, "endpoint": ENDPOINT, "completion_window": "24h"}
+    batch_id: str = client.post("/v1/batches", json=new).raise_for_status().json()["id"]
+    return batch_id
+
+
+def _download_and_check(client: httpx.Client, file_id: str, requests: int) -> float:
+    """Raises OutputIncomplete.  Returns the seconds of the download alone."""
+    with tempfile.TemporaryFile(prefix="gristmill-bench-") as file:
+        started = time.perf_counter()
+        with client.stream("GET", f"/v1/files/{file_id}/content") as answer:
+            for chunk in answer.raise_for_status().iter_bytes():
+                file.write(chunk)
+        elapsed = time.perf_counter() - started
+        file.seek(0)
+        check_output(file, count=requests)
+    return elapsed
+
+
+def _cpu(roles: Roles) -> dict[str, float]:
+    return {role: cpu_seconds(family(pids)) for role, pids in roles.items()}
+
+
+def _rates(requests: int, story: Story) -> dict[str, Any]:
+    phases = story.phases()
+    rates = {
+        f"{phase}_lines_s": round(requests / seconds) if seconds else None
+        for phase, seconds in phases.items()
+    }
+    return {
+        "phase_s": {phase: round(seconds, 2) for phase, seconds in phases.items()},
+        **rates,
+        "end_to_end_lines_s": round(requests / sum(phases.values())),
+    }

@@ -1,0 +1,32 @@
+"""How long one request takes from being sent to its result, through API, queue and S3."""
+
+import time
+
+import httpx
+
+from bench.batch_file import ENDPOINT
+from bench.errors import OutputIncomplete
+
+_WAIT = 30  # seconds
+
+
+def single_job_seconds(client: httpx.Client, *, model: str, count: int) -> list[float]:
+    """One after another, each POSTed and then waited for.  Raises OutputIncomplete."""
+    return [_one(client, model, number) for number in range(count)]
+
+
+def _one(client: httpx.Client, model: str, number: int) -> float:
+    message = {"role": "user", "content": f"one request alone, number {number}"}
+    new = {
+        "model": model,
+        "endpoint": ENDPOINT,
+        "body": {"messages": [message], "max_tokens": 16},
+    }
+    started = time.perf_counter()
+    job = client.post("/v1/jobs", json=new).raise_for_status().json()
+    answer = client.get(f"/v1/jobs/{job['id']}", params={"wait": _WAIT}).raise_for_status()
+    elapsed = time.perf_counter() - started
+    ended = answer.json()
+    if ended["status"] != "completed":
+        raise OutputIncomplete(f"job {job['id']} is {ended['status']}: {ended['error']}")
+    return elapsed
