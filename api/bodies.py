@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from api import strict_json
 from api.deps import AllServices, CurrentCaller
 from api.errors import refusal_of
+from api.services import Services
 from jobs.errors import InvalidValue, TooLarge
 
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -26,12 +27,17 @@ def body_of(schema: type[Schema]) -> Callable[..., Awaitable[Schema]]:
     """A dependency that gives the request's body as `schema`, to an authenticated caller only."""
 
     async def read(request: Request, services: AllServices, _: CurrentCaller) -> Schema:
-        raw = await _read(request, limit=services.limits.json_bytes)
-        if len(raw) <= _QUICK_BYTES:
-            return _validated(schema, raw)
-        return await run_in_threadpool(_validated, schema, raw)
+        return await read_body(schema, request, services)
 
     return read
+
+
+async def read_body(schema: type[Schema], request: Request, services: Services) -> Schema:
+    """The body as `schema`, for a route that takes JSON among other things."""
+    raw = await _read(request, limit=services.limits.json_bytes)
+    if len(raw) <= _QUICK_BYTES:
+        return _validated(schema, raw)
+    return await run_in_threadpool(_validated, schema, raw)
 
 
 def documented(schema: type[BaseModel]) -> dict[str, Any]:
@@ -57,6 +63,8 @@ def refuse_encoded(request: Request) -> None:
 
 
 def _validated(schema: type[Schema], raw: bytes) -> Schema:
+    if not raw and not any(field.is_required() for field in schema.model_fields.values()):
+        raw = b"{}"  # to say nothing is enough where nothing must be said
     value = strict_json.parse(raw)
     if not isinstance(value, dict):
         raise InvalidValue("The body must be a JSON object.")

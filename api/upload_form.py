@@ -11,23 +11,29 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from jobs.errors import InvalidValue, MissingParameter, UnknownParameter
 
-FIELDS = frozenset({"purpose", "expires_after[anchor]", "expires_after[seconds]"})
 FILE = "file"
+FILE_FIELDS = frozenset({"purpose", "expires_after[anchor]", "expires_after[seconds]"})
 
 _MAX_FIELD_BYTES = 1024
 _MAX_FILENAME = 255
 
 
 class UploadForm:
-    """One form.  Its fields are complete once the chunks of its file have all been read."""
+    """One form.  Its fields are complete once the chunks of its file have all been read.
 
-    def __init__(self, content_type: str) -> None:
+    file: the name of the part that holds the file; fields: those of the parts that may be beside.
+    """
+
+    def __init__(
+        self, content_type: str, *, file: str = FILE, fields: frozenset[str] = FILE_FIELDS
+    ) -> None:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
+            parts = " and ".join(f"'{name}'" for name in (file, *sorted(fields)[-1:]))
             raise InvalidValue(
-                "Send a file as multipart/form-data with the parts 'file' and 'purpose'.",
-                param="Content-Type",
+                f"Send it as multipart/form-data, with {parts}.", param="Content-Type"
             )
+        self._file, self._known = file, fields | {file}
         self.fields: dict[str, str] = {}
         self.filename: str | None = None
         self._parser = MultipartParser(
@@ -62,7 +68,7 @@ class UploadForm:
         if not self._ended:
             raise InvalidValue("The body ends before its last boundary. Send all of it again.")
         if self.filename is None:
-            raise MissingParameter("'file' is missing.", param=FILE)
+            raise MissingParameter(f"'{self._file}' is missing.", param=self._file)
 
     def _begin_part(self) -> None:
         self._disposition, self._part = b"", ""
@@ -83,17 +89,17 @@ class UploadForm:
     def _end_headers(self) -> None:
         _, options = parse_options_header(self._disposition)
         self._part = _text(options.get(b"name", b""))
-        if self._part not in FIELDS | {FILE}:
+        if self._part not in self._known:
             raise UnknownParameter(
-                f"{self._part[:80]!r} is not a part of a file upload.", param=self._part[:80]
+                f"{self._part[:80]!r} is not a part of this form.", param=self._part[:80]
             )
-        if self._part in self.fields or (self._part == FILE and self.filename is not None):
+        if self._part in self.fields or (self._part == self._file and self.filename is not None):
             raise InvalidValue(f"The part '{self._part}' came twice.", param=self._part)
-        if self._part == FILE:
+        if self._part == self._file:
             self.filename = clean_filename(_text(options.get(b"filename", b"")))
 
     def _data(self, data: bytes, start: int, end: int) -> None:
-        if self._part == FILE:
+        if self._part == self._file:
             self._file_bytes.append(data[start:end])
             return
         self._field += data[start:end]
@@ -101,7 +107,7 @@ class UploadForm:
             raise InvalidValue(f"'{self._part}' is too long.", param=self._part)
 
     def _end_part(self) -> None:
-        if self._part != FILE:
+        if self._part != self._file:
             self.fields[self._part] = _text(bytes(self._field))
 
     def _end(self) -> None:

@@ -5,6 +5,8 @@ from uuid import UUID
 from jobs.models import JobKind
 
 FILE = "file-"
+UPLOAD = "upload_"
+PART = "part_"
 EVENT = "evt_"
 DELIVERY = "whd_"
 JOB_PREFIX = {JobKind.REQUEST: "job_", JobKind.BATCH: "batch_"}

@@ -11,7 +11,7 @@ import anyio.to_thread
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response, status
 from fastapi.responses import RedirectResponse, StreamingResponse
 
-from api import ranges, uploads
+from api import ranges, receiving
 from api.answers import Once, OneAnswer
 from api.bodies import refuse_encoded
 from api.deps import AllServices, CurrentCaller, DbSession, after_id, row_id
@@ -21,7 +21,7 @@ from api.schemas.files import DeletedFile, FileObject
 from api.schemas.given import ListOf
 from api.schemas.sent import FileQuery
 from api.services import Services
-from api.upload_form import FIELDS
+from api.upload_form import FILE_FIELDS
 from jobs import files, ids
 from jobs.models import File
 from jobs.paging import Cursor
@@ -40,7 +40,7 @@ _FORM: dict[str, Any] = {
                     "required": ["file", "purpose"],
                     "properties": {
                         "file": {"type": "string", "format": "binary"},
-                        **{name: {"type": "string"} for name in sorted(FIELDS)},
+                        **{name: {"type": "string"} for name in sorted(FILE_FIELDS)},
                     },
                 }
             }
@@ -60,7 +60,7 @@ async def upload_file(request: Request, once: OneAnswer, services: AllServices) 
 
 def _store(request: Request, services: Services, once: Once) -> str:
     storage, tenant_id = services.storage, once.caller.tenant_id
-    new = uploads.receive(request, storage, tenant_id=tenant_id, limits=services.limits)
+    new = receiving.receive_file(request, storage, tenant_id=tenant_id, limits=services.limits)
     # The content stands in for the body, whose boundary differs each time it is sent.
     same = "\n".join((new.purpose, new.filename, new.sha256, str(new.expires_in)))
     added: list[File] = []

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from jobs.files import UPLOAD_PURPOSES
 from jobs.requests import BODIES
 
 MAX_METADATA = 16
@@ -40,7 +41,24 @@ def _small(metadata: dict[str, str]) -> dict[str, str]:
     return metadata
 
 
+def _purpose(text: str) -> str:
+    if text not in UPLOAD_PURPOSES:
+        raise ValueError(f"must be one of {', '.join(UPLOAD_PURPOSES)}")
+    return text
+
+
+Purpose = Annotated[str, AfterValidator(_purpose)]
 Metadata = Annotated[dict[Text, Text], AfterValidator(_small)]
+# Seconds.  OpenAI's bounds.
+MIN_EXPIRY = 3600
+MAX_EXPIRY = 30 * 24 * 3600
+
+
+class Expiry(Sent):
+    anchor: Literal["created_at"]
+    seconds: Annotated[int, Field(ge=MIN_EXPIRY, le=MAX_EXPIRY)]
+
+
 Priority = Literal["bulk", "interactive"]
 
 _WINDOW = re.compile(r"([0-9]{1,4})([hd])")

@@ -1,23 +1,27 @@
-"""Takes one upload from its client to S3, chunk by chunk, and says what it was.
+"""Takes a file, or a part of one, from its client to S3, chunk by chunk, and says what it was.
 
 Runs on a thread and pulls: each chunk is parsed, checked and put into the part that is being
 filled before the next is asked for, so a slow S3 slows the client and no memory fills.
 """
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID, uuid4
 
 import anyio.from_thread
 from fastapi import HTTPException, Request, status
 
+from api.schemas.sent import MAX_EXPIRY, MIN_EXPIRY
 from api.settings import LimitSettings
 from api.upload_form import UploadForm
-from jobs import files
+from jobs import files, uploads
 from jobs.errors import InvalidValue, MissingParameter, TooLarge
 from jobs.file_check import FileCheck
 from jobs.files import NewFile
+from jobs.models import Upload
 from jobs.storage import Storage
+from jobs.uploads import NewPart
 
 # Of a body beyond its file: boundaries, headers, fields.
 _FORM_BYTES = 64 * 1024
@@ -25,11 +29,8 @@ _FORM_BYTES = 64 * 1024
 # What the event loop gathers before it wakes the upload's thread: waking it costs more than 64 kB.
 _CHUNK_BYTES = 2**20
 
-_MIN_EXPIRY = timedelta(hours=1)
-_MAX_EXPIRY = timedelta(days=30)
 
-
-def receive(
+def receive_file(
     request: Request, storage: Storage, *, tenant_id: UUID, limits: LimitSettings
 ) -> NewFile:
     """Store the file of a multipart body.  Whatever is refused leaves no object behind.
@@ -58,6 +59,22 @@ def receive(
         storage_key=key,
         expires_in=expires_in,
     )
+
+
+def receive_part(
+    request: Request, storage: Storage, upload: Upload, *, silence: timedelta
+) -> tuple[NewPart, str]:
+    """Store one part of an upload; also returns its sha256.
+
+    Call on a thread of the event loop's pool.
+    """
+    content_type = request.headers.get("content-type", "")
+    form = UploadForm(content_type, file="data", fields=frozenset())
+    check = FileCheck(max_bytes=uploads.MAX_PART_BYTES, text=False, param="data")
+    new = uploads.new_part(upload)
+    body = _body(request, limit=uploads.MAX_PART_BYTES + _FORM_BYTES, silence=silence)
+    storage.upload(new.storage_key, check.passing(form.file_chunks(body)))
+    return replace(new, bytes=check.size), check.sha256
 
 
 def _body(request: Request, *, limit: int, silence: timedelta) -> Iterator[bytes]:
@@ -109,7 +126,7 @@ def _expires_in(fields: dict[str, str]) -> timedelta | None:
     if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
         raise InvalidValue("'expires_after[seconds]' must be a number.", param="expires_after")
     expires_in = timedelta(seconds=int(digits))
-    if not _MIN_EXPIRY <= expires_in <= _MAX_EXPIRY:
+    if not MIN_EXPIRY <= expires_in.total_seconds() <= MAX_EXPIRY:
         raise InvalidValue(
             "'expires_after[seconds]' must be from 3600 to 2592000.", param="expires_after"
         )
