@@ -12,7 +12,7 @@ ENDPOINT = "/v1/chat/completions"
 
 _LINE_BYTES = 1000
 _NUM_PROMPTS = 4  # interleaved, so that there is something to group
-_OUTPUT_TOKENS = 16
+_OUTPUT_TOKENS = 8
 _SYSTEM_SENTENCE = (
     "You are reader number {number} of a long report, and answer in one short sentence what the "
     "paragraph below says about water, stone, grain and the work of the mill. "
@@ -49,19 +49,18 @@ def _line(name: str, model: str, system: str) -> bytes:
         line = {"custom_id": name, "method": "POST", "url": ENDPOINT, "body": body}
         return json.dumps(line).encode() + b"\n"
 
-    room = _LINE_BYTES - len(encoded(""))
-    return encoded(_words(name, room))
+    return encoded(_question(name, _LINE_BYTES - len(encoded(""))))
 
 
-def _words(seed: str, length: int) -> str:
-    """Text of words that no other line has."""
-    digest = hashlib.blake2b(seed.encode()).hexdigest()
+def _question(name: str, length: int) -> str:
+    """The line's name, which an echo gives back, and words that no other line has."""
+    digest = hashlib.blake2b(name.encode()).hexdigest()
     words = " ".join(digest[start : start + 6] for start in range(0, len(digest), 6))
-    return (words + " " + words * (length // len(words) + 1))[:length]
+    return f"{name} {words * (length // len(words) + 1)}"[:length]
 
 
 def check_output(lines: Iterable[bytes], *, count: int) -> None:
-    """Raises OutputIncomplete unless the lines are the answers to all requests, once, in order."""
+    """Raises OutputIncomplete unless the lines are an echo of all requests, once, in order."""
     wanted = (custom_id(number) for number in range(count))
     for place, (line, name) in enumerate(zip_longest(lines, wanted), start=1):
         if line is None:
@@ -69,12 +68,13 @@ def check_output(lines: Iterable[bytes], *, count: int) -> None:
         answer = json.loads(line)
         if answer["custom_id"] != name:
             raise OutputIncomplete(f"output line {place} is {answer['custom_id']}, not {name}")
-        _require_success(answer, name)
+        _require_echo(answer, name)
 
 
-def _require_success(answer: dict[str, Any], name: str) -> None:
+def _require_echo(answer: dict[str, Any], name: str) -> None:
     response = answer["response"]
     if answer["error"] is not None or response["status_code"] != 200:
         raise OutputIncomplete(f"{name} has no answer: {answer['error'] or response}")
-    if response["body"]["usage"]["completion_tokens"] != _OUTPUT_TOKENS:
-        raise OutputIncomplete(f"{name} has not {_OUTPUT_TOKENS} tokens: {response['body']}")
+    said = response["body"]["choices"][0]["message"]["content"].split()
+    if said[:1] != [name] or len(said) != _OUTPUT_TOKENS:
+        raise OutputIncomplete(f"{name} has another answer than its own: {' '.join(said)!r}")

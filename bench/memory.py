@@ -8,7 +8,7 @@ from typing import Any
 from bench.stopwatch import TICKS
 
 Roles = Mapping[str, Sequence[int]]
-"""The pids of each role; their children count too."""
+"""The pids of each role; children that have no role of their own count too."""
 
 _LOOK_EVERY = 0.25  # seconds
 _MIB = 1024  # KiB, in which /proc counts
@@ -45,8 +45,8 @@ class MemoryWatch:
             self._look()
 
     def _look(self) -> None:
-        for role, pids in self._roles.items():
-            self._peak_kib[role] = max(self._peak_kib[role], resident_kib(family(pids)))
+        for role, pids in members(self._roles).items():
+            self._peak_kib[role] = max(self._peak_kib[role], resident_kib(pids))
 
 
 def resident_kib(pids: Iterable[int]) -> int:
@@ -61,16 +61,22 @@ def resident_kib(pids: Iterable[int]) -> int:
     )
 
 
-def cpu_seconds(pids: Iterable[int]) -> float:
-    """CPU time of these processes so far, with that of children that have ended."""
-    return sum(_ticks(pid) for pid in pids) / TICKS
+def cpu_seconds(roles: Roles) -> dict[str, float]:
+    """CPU time of each role so far, with that of children that have ended."""
+    return {role: sum(map(_ticks, pids)) / TICKS for role, pids in members(roles).items()}
 
 
-def family(pids: Iterable[int]) -> list[int]:
-    """These processes, their children, and theirs."""
+def members(roles: Roles) -> dict[str, list[int]]:
+    """The processes of each role that run now: every one of the stack is a child of `up`."""
+    named = {pid for pids in roles.values() for pid in pids}
+    return {role: _family(pids, named) for role, pids in roles.items()}
+
+
+def _family(pids: Iterable[int], others: set[int]) -> list[int]:
+    """These processes, their children, and theirs, but for those that belong elsewhere."""
     found = list(pids)
     for pid in found:  # grows while it is walked
-        found += _children(pid)
+        found += [child for child in _children(pid) if child not in others]
     return found
 
 

@@ -14,7 +14,7 @@ import httpx
 from bench.batch_file import ENDPOINT, batch_lines, check_output
 from bench.batch_watch import Story, follow
 from bench.errors import StackFailed
-from bench.memory import MemoryWatch, Roles, cpu_seconds, family, roles_of
+from bench.memory import MemoryWatch, Roles, cpu_seconds, roles_of
 from bench.own_stack import client_of, own_stack
 from bench.quantiles import milliseconds
 from bench.single_jobs import single_job_seconds
@@ -44,10 +44,10 @@ def _measure(
     with MemoryWatch(roles) as memory:
         tell("uploading")
         file_id, upload_s = _upload(client, requests, model=model)
-        before = _cpu(roles)
-        with Stopwatch(ours=lambda: time.process_time() + sum(_cpu(roles).values())) as watch:
+        before = cpu_seconds(roles)
+        with Stopwatch(ours=lambda: _our_cpu_seconds(roles)) as watch:
             batch, story = follow(client, _create(client, file_id), tell=tell)
-        used = {role: cpu - before[role] for role, cpu in _cpu(roles).items()}
+        used = {role: cpu - before[role] for role, cpu in cpu_seconds(roles).items()}
         tell("downloading and checking")
         download_s = _download_and_check(client, batch["output_file_id"], requests)
     tell("single jobs")
@@ -100,8 +100,8 @@ def _download_and_check(client: httpx.Client, file_id: str, requests: int) -> fl
     return elapsed
 
 
-def _cpu(roles: Roles) -> dict[str, float]:
-    return {role: cpu_seconds(family(pids)) for role, pids in roles.items()}
+def _our_cpu_seconds(roles: Roles) -> float:
+    return time.process_time() + sum(cpu_seconds(roles).values())
 
 
 def _rates(requests: int, story: Story) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from bench.errors import OutputIncomplete
 from jobs.lines import InputLine, read_line
 
 
-def answer(number, *, status=200, tokens=16):
-    body = {"usage": {"completion_tokens": tokens}}
+def answer(number, *, status=200, text="{name} b c d e f g h"):
+    message = {"role": "assistant", "content": text.format(name=custom_id(number))}
     line = {
         "custom_id": custom_id(number),
-        "response": {"status_code": status, "body": body},
+        "response": {"status_code": status, "body": {"choices": [{"message": message}]}},
         "error": None,
     }
     return json.dumps(line).encode() + b"\n"
@@ -47,7 +47,8 @@ def test_every_answer_once_and_in_order_is_accepted():
         ([answer(0), answer(1), answer(1)], "line 3 is line-0000001"),
         ([answer(0), answer(1), answer(2), answer(3)], "line 4 is line-0000003, not None"),
         ([answer(0), answer(1), answer(2, status=500)], "line-0000002 has no answer"),
-        ([answer(0), answer(1), answer(2, tokens=3)], "line-0000002 has not 16 tokens"),
+        ([answer(0), answer(1), answer(2, text="{name} b")], "another answer than its own"),
+        ([answer(0), answer(1), answer(2, text="a b c d e f g h")], "another answer than its own"),
     ],
 )
 def test_anything_else_is_refused(lines, complaint):

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from bench.memory import MemoryWatch, cpu_seconds, family, resident_kib, roles_of
+from bench.memory import MemoryWatch, cpu_seconds, members, resident_kib, roles_of
 
 MIB = 1024  # KiB
 
@@ -55,25 +55,29 @@ def test_what_two_processes_map_both_is_counted_once(start):
     assert resident_kib([first]) < together < resident_kib([first]) + resident_kib([second])
 
 
-def test_children_belong_to_the_family(start):
+def test_a_child_belongs_to_its_parents_role_unless_it_has_its_own(start):
     parent = start(FORK)
+    [child] = members({"all": [parent]})["all"][1:]
 
-    assert len(family([parent])) == 2
+    apart = members({"up": [parent], "api": [child]})
+
+    assert apart == {"up": [parent], "api": [child]}
 
 
-def test_cpu_time_is_that_of_all(start):
-    idle, busy = start(STAY), start(BURN)
+def test_cpu_time_is_that_of_the_role(start):
+    seconds = cpu_seconds({"idle": [start(STAY)], "busy": [start(BURN)]})
 
-    assert cpu_seconds([idle, busy]) > cpu_seconds([idle]) + 0.1
+    assert seconds["busy"] > seconds["idle"] + 0.1
 
 
 def test_a_process_that_has_ended_counts_nothing():
     program = subprocess.Popen([sys.executable, "-c", ""])
     program.wait()
+    roles = {"gone": [program.pid]}
 
     assert resident_kib([program.pid]) == 0
-    assert cpu_seconds([program.pid]) == 0
-    assert family([program.pid]) == [program.pid]
+    assert cpu_seconds(roles) == {"gone": 0}
+    assert members(roles) == roles
 
 
 def test_roles_are_lists_of_pids():
