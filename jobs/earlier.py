@@ -4,6 +4,7 @@ The earlier batch is locked until the new one is there, so that it cannot be del
 deletion then waits until the new one is planned, and no longer: what it needs it has copied.
 """
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import select, text
@@ -37,6 +38,56 @@ def check_reusable(session: Session, *, tenant_id: UUID, job_id: UUID, endpoint:
     job = _locked(session, tenant_id, job_id, param="reuse_from")
     if job.endpoint != endpoint:
         raise InvalidValue(f"That batch's endpoint is {job.endpoint}.", param="reuse_from")
+
+
+_TO_RETRY = text("""
+    SELECT q.index
+      FROM requests q
+      LEFT JOIN results r ON r.job_id = q.job_id AND r.index = q.index
+      LEFT JOIN segments s ON s.id = r.segment_id
+     WHERE q.job_id = :earlier AND q.index BETWEEN :first AND :last
+       AND (r.index IS NULL OR NOT r.ok AND s.shard_id IS NOT NULL)
+""")
+
+# Fresh rows have no statistics, by which a nested loop over all of the earlier batch looks cheap.
+_HASH_JOINS = text("SET LOCAL enable_nestloop = off")
+
+_EQUAL_RESULTS = text("""
+    SELECT q.index AS at, s.storage_key, r.start, r.length
+      FROM requests q
+      JOIN requests e ON e.custom_id = q.custom_id AND e.body_digest = q.body_digest
+      JOIN results r ON r.job_id = e.job_id AND r.index = e.index
+      JOIN segments s ON s.id = r.segment_id
+     WHERE q.job_id = :job_id AND q.index BETWEEN :first AND :last
+       AND e.job_id = :earlier AND r.job_id = :earlier AND s.job_id = :earlier AND r.ok
+     ORDER BY s.id, r.start
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class EqualResult:
+    """The line of an earlier batch that answers the request `index` of a new one."""
+
+    index: int
+    storage_key: str
+    start: int
+    length: int
+
+
+def rows_to_retry(session: Session, earlier: UUID, *, first: int, last: int) -> set[int]:
+    """Which of the rows from `first` to `last` have no good result, and may get one."""
+    values = {"earlier": earlier, "first": first, "last": last}
+    return set(session.scalars(_TO_RETRY, values))
+
+
+def equal_results(
+    session: Session, job_id: UUID, earlier: UUID, *, first: int, last: int
+) -> list[EqualResult]:
+    """The good results of an earlier batch for rows with the same custom_id and body, segment by
+    segment."""
+    session.execute(_HASH_JOINS)
+    values = {"job_id": job_id, "earlier": earlier, "first": first, "last": last}
+    return [EqualResult(*row) for row in session.execute(_EQUAL_RESULTS, values)]
 
 
 def _locked(session: Session, tenant_id: UUID, job_id: UUID, *, param: str) -> Job:

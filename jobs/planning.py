@@ -29,13 +29,20 @@ class PlanLease:
     interactive: bool
     on_invalid_line: OnInvalidLine
     storage_key: str
+    bucket: str | None
+    etag: str | None
+    retry_of: UUID | None
+    reuse_from: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
+    """`body_digest`, 16 bytes in hex, is equal for equal bodies; None where a line cannot run."""
+
     index: int
     line: int
     custom_id: str | None
+    body_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +80,12 @@ _CLAIM = text("""
       FROM next, files f
      WHERE j.id = next.id AND f.id = j.input_file_id
     RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.endpoint, j.interactive,
-              j.on_invalid_line, f.storage_key
+              j.on_invalid_line, f.storage_key, f.bucket, f.etag, j.retry_of, j.reuse_from
 """)
 
 _CLEAR = text("DELETE FROM requests WHERE job_id = :job_id")
 
-_COPY = "COPY requests (job_id, index, line, custom_id) FROM STDIN"
+_COPY = "COPY requests (job_id, index, line, custom_id, body_digest) FROM STDIN"
 
 _DUPLICATES = text("""
     SELECT index AS at, line, custom_id, first_line
@@ -93,8 +100,9 @@ _DUPLICATES = text("""
 """).execution_options(yield_per=1000)
 
 _ADD_SHARD = text("""
-    INSERT INTO shards (job_id, model, interactive, stamp, cost, prefix_key, input_key, end_line)
-    VALUES (:job_id, :model, :interactive, :stamp, :cost, :prefix_key, :input_key, :lines)
+    INSERT INTO shards (job_id, model, interactive, paused, stamp, cost, prefix_key, input_key,
+                        end_line)
+    VALUES (:job_id, :model, :interactive, :paused, :stamp, :cost, :prefix_key, :input_key, :lines)
 """)
 
 _START = text("""
@@ -103,6 +111,9 @@ _START = text("""
            total = :total, errors = CAST(:errors AS jsonb)
      WHERE id = :job_id
 """)
+
+# Not the lease's: the owner may have changed them since.
+_WANTED = text("SELECT interactive, paused FROM jobs WHERE id = :job_id")
 
 _MODEL_EXISTS = text("SELECT EXISTS (SELECT 1 FROM models WHERE name = :name)")
 
@@ -134,7 +145,7 @@ def load(session: Session, lease: PlanLease, rows: Iterable[RequestRow]) -> None
     assert isinstance(driver, psycopg.Connection)  # the one driver that jobs/database.py opens
     with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
         for row in rows:
-            copy.write_row((lease.job_id, row.index, row.line, row.custom_id))
+            copy.write_row((lease.job_id, row.index, row.line, row.custom_id, row.body_digest))
 
 
 def duplicates(session: Session, job_id: UUID) -> Iterator[Duplicate]:
@@ -145,31 +156,43 @@ def duplicates(session: Session, job_id: UUID) -> Iterator[Duplicate]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What planning found.  `invalid`: the segment of skipped lines; `errors`: JSON or None."""
+    """What planning found.  `invalid`: the segment of skipped lines; `errors`: JSON or None;
+    `reused`: segments of results taken from an earlier batch."""
 
     model: str
     total: int
     shards: list[ShardDraft]
     invalid: SegmentDraft | None
     errors: str | None
+    reused: Iterable[SegmentDraft] = ()
 
 
 def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
     """Insert the stamped shards and start the job.  Raises LeaseLost."""
     job_leases.hold(session, lease, JobState.VALIDATING)
+    wanted = session.execute(_WANTED, {"job_id": lease.job_id}).one()
     cost = sum(shard.cost for shard in plan.shards)
     start = fairness.reserve(
         session,
         model=plan.model,
         tenant_id=lease.tenant_id,
         cost=cost,
-        interactive=lease.interactive,
+        interactive=wanted.interactive,
     )
-    if plan.invalid is not None:
-        put(session, lease.job_id, plan.invalid, shard_id=None, attempt=lease.attempt)
-    session.execute(_ADD_SHARD, list(_shard_values(lease, plan, start)))
+    _put_finished(session, lease, plan)
+    shards = list(_shard_values(lease, plan, start))
+    if shards:  # none where every row is finished already
+        same = {"interactive": wanted.interactive, "paused": wanted.paused}
+        session.execute(_ADD_SHARD, [shard | same for shard in shards])
     values = {"job_id": lease.job_id, "model": plan.model, "total": plan.total}
     session.execute(_START, values | {"errors": plan.errors})
+
+
+def _put_finished(session: Session, lease: PlanLease, plan: Plan) -> None:
+    # The invalid ones first: a duplicate line that equals an earlier batch's is still a duplicate.
+    for segment in (plan.invalid, *plan.reused):
+        if segment is not None:
+            put(session, lease.job_id, segment, shard_id=None, attempt=lease.attempt)
 
 
 def _shard_values(
@@ -180,7 +203,6 @@ def _shard_values(
         yield {
             "job_id": lease.job_id,
             "model": plan.model,
-            "interactive": lease.interactive,
             "stamp": start.after(before),
             "cost": shard.cost,
             "prefix_key": shard.prefix_key,

@@ -16,4 +16,5 @@ pytest_plugins = [
     "tests.fixtures.tiny_model",
     "tests.fixtures.tiny_stack",
     "tests.fixtures.work",
+    "tests.fixtures.pipeline",
 ]

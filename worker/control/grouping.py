@@ -27,6 +27,7 @@ class PlannedRow:
     prefix_key: str
     cost: int
     line: bytes
+    body_digest: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,16 @@ objects of shards, and loaded as request rows.  Then one transaction stamps the 
 the job.  Memory holds one window and a small draft for each shard, whatever the file's size.
 """
 
+import hashlib
 import logging
 from collections.abc import Iterable, Iterator
 
 import orjson
 
-from jobs import job_leases, lines, planning
+from jobs import earlier, job_leases, lines, planning
 from jobs.database import Sessions
-from jobs.doorbell import Doorbell, inference_queue
-from jobs.errors import BatchRefused, LeaseLost
+from jobs.doorbell import CONTROL, Doorbell, inference_queue
+from jobs.errors import BatchRefused, FileChanged, LeaseLost
 from jobs.fairness import cost_of
 from jobs.lines import MAX_LINE_BYTES, BadLine, InputLine
 from jobs.models import OnInvalidLine
@@ -24,6 +25,7 @@ from jobs.storage import Storage
 from worker.beat import Beat
 from worker.control import grouping
 from worker.control.grouping import Pack, PlannedRow
+from worker.control.reuse import Reuse
 from worker.control.spool import SegmentWriter
 from worker.control.validation import (
     Findings,
@@ -82,26 +84,40 @@ class Planner:
             planning.start_over(session, lease)
         judge = Judge(endpoint=lease.endpoint, known_models=ModelLookup(self._model_exists))
         with SegmentWriter() as invalid:
-            draft = _Draft(lease, invalid)
+            draft = _Draft(lease, invalid, Reuse(self._sessions, self._storage, lease))
             try:
                 self._load(draft, judge)
                 self._mark_duplicates(draft)
                 self._cut(draft, judge.model)
-            except BatchRefused as refusal:
+            except (BatchRefused, FileChanged) as refusal:
                 self._fail(lease, refused_file(refusal.code, str(refusal)))
 
     def _load(self, draft: "_Draft", judge: Judge) -> None:
         """One pass over the file, a window at a time."""
-        chunks = self._storage.stream(draft.lease.storage_key)
+        bucket = self._storage.within(draft.lease.bucket)
+        chunks = bucket.stream(draft.lease.storage_key, etag=draft.lease.etag)
         judged = judge.judge(split_lines(chunks, limit=MAX_LINE_BYTES))
         salt = self._secrets.salt(draft.lease.tenant_id)
         for window in _windows(judged):
-            draft.count(window)
-            if draft.can_run:
-                rows = [_planned(line, salt) for line in window if _is_good(line)]
-                draft.shards += [self._write_input(draft, group) for group in grouping.pack(rows)]
+            wanted = self._wanted(draft.lease, window)
+            if not wanted:
+                continue
+            draft.count(wanted)
+            rows = [_planned(line, salt) for line in wanted if _is_good(line) and draft.can_run]
             with self._sessions.begin() as session:
-                planning.load(session, draft.lease, map(_request_row, window))
+                planning.load(session, draft.lease, _request_rows(wanted, rows))
+            reused = draft.reuse.take(wanted[0].index, wanted[-1].index)
+            rows = [row for row in rows if row.index not in reused]
+            draft.shards += [self._write_input(draft, group) for group in grouping.pack(rows)]
+
+    def _wanted(self, lease: PlanLease, window: list[Judged]) -> list[Judged]:
+        """All of a file's lines; of a retried batch's, those that are to run again."""
+        if lease.retry_of is None:
+            return window
+        first, last = window[0].index, window[-1].index
+        with self._sessions() as session:
+            wanted = earlier.rows_to_retry(session, lease.retry_of, first=first, last=last)
+        return [line for line in window if line.index in wanted]
 
     def _write_input(self, draft: "_Draft", group: Pack) -> ShardDraft:
         lease = draft.lease
@@ -128,7 +144,8 @@ class Planner:
         errors = orjson.dumps(found.as_json()).decode() if found.total else None
         segment = draft.invalid.write(self._storage, key)
         with self._sessions.begin() as session:
-            plan = Plan(model, draft.total, draft.shards, segment, errors)
+            reused = draft.reuse.segments()
+            plan = Plan(model, draft.total, draft.shards, segment, errors, reused)
             planning.cut(session, lease, plan)
         self._start(model, len(draft.shards))
 
@@ -136,7 +153,7 @@ class Planner:
         if num_shards >= _ANALYZE_FROM:
             with self._sessions.begin() as session:
                 planning.analyze(session)
-        self._doorbell.ring(inference_queue(model))
+        self._doorbell.ring(inference_queue(model) if num_shards else CONTROL)
 
     def _fail(self, lease: PlanLease, found: list[dict[str, object]]) -> None:
         with self._sessions.begin() as session:
@@ -151,9 +168,10 @@ class Planner:
 class _Draft:
     """What the pass has found so far."""
 
-    def __init__(self, lease: PlanLease, invalid: SegmentWriter) -> None:
+    def __init__(self, lease: PlanLease, invalid: SegmentWriter, reuse: Reuse) -> None:
         self.lease = lease
         self.invalid = invalid
+        self.reuse = reuse
         self.findings = Findings()
         self.shards = list[ShardDraft]()
         self.total = 0
@@ -198,14 +216,19 @@ def _is_good(line: Judged) -> bool:
 def _planned(line: Judged, salt: str) -> PlannedRow:
     content = line.content
     assert isinstance(content, InputLine)
-    row = {"index": line.index, "custom_id": content.custom_id, "body": content.body}
+    body = orjson.dumps(content.body)
+    row = {"index": line.index, "custom_id": content.custom_id, "body": orjson.Fragment(body)}
     return PlannedRow(
         line.index,
         grouping.prefix_key(salt, content.body),
         cost_of(line.size, expected_output_tokens(content.body)),
         orjson.dumps(row) + b"\n",
+        hashlib.blake2b(body, digest_size=16).hexdigest(),
     )
 
 
-def _request_row(line: Judged) -> RequestRow:
-    return RequestRow(line.index, line.number, line.content.custom_id)
+def _request_rows(window: list[Judged], planned: list[PlannedRow]) -> Iterator[RequestRow]:
+    digests = {row.index: row.body_digest for row in planned}
+    for line in window:
+        digest = digests.get(line.index)
+        yield RequestRow(line.index, line.number, line.content.custom_id, digest)

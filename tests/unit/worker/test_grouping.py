@@ -9,7 +9,7 @@ from worker.control.grouping import MAX_SHARD_COST, MAX_SHARD_ROWS, PlannedRow, 
 
 
 def row(index: int, key: str, cost: int = 10) -> PlannedRow:
-    return PlannedRow(index, key, cost, b"%d\n" % index)
+    return PlannedRow(index, key, cost, b"%d\n" % index, "")
 
 
 def chat(system: str, user: str) -> dict[str, object]:
