@@ -183,10 +183,3 @@ class Beat:
 def _first_line(error: SQLAlchemyError) -> str:
     cause = error.orig if isinstance(error, DBAPIError) else error
     return str(cause).partition("\n")[0]
-
-
-def exit_for_restart(reason: str) -> None:
-    """End the process at once, to be started again by whoever runs it."""
-    log.critical("worker ends: %s", reason)
-    logging.shutdown()
-    os._exit(70)

@@ -1,6 +1,7 @@
 """What both worker programs do around their work: read settings, log, check the servers, time."""
 
 import logging
+import os
 import random
 import sys
 import threading
@@ -38,6 +39,7 @@ def serve_metrics(settings: MetricsSettings) -> None:
 def run_or_explain(main: Callable[[], None]) -> None:
     """Run a program's main; what keeps it from starting becomes one sentence and exit code 1."""
     log_to_stderr()
+    end_with_any_thread()
     try:
         main()
     except (CannotStart, SettingsUnusable) as error:
@@ -47,6 +49,24 @@ def run_or_explain(main: Callable[[], None]) -> None:
         sys.exit(f"gristmill: Postgres refuses; check DATABASE__URL and the migrations: {cause}")
     except StorageUnavailable as error:
         sys.exit(f"gristmill: the bucket refuses; check STORAGE__…: {error}")
+
+
+def exit_for_restart(reason: str) -> None:
+    """End the process at once, to be started again by whoever runs it."""
+    log.critical("worker ends: %s", reason)
+    logging.shutdown()
+    os._exit(70)
+
+
+def end_with_any_thread() -> None:
+    """From now on a thread that fails ends the process, to be started again by whoever runs it: one
+    that went on without its beat or its pump would look alive and do nothing."""
+
+    def end(failure: threading.ExceptHookArgs) -> None:
+        log.critical("a thread failed", exc_info=failure.exc_value)
+        exit_for_restart(f"thread {failure.thread and failure.thread.name} failed")
+
+    threading.excepthook = end
 
 
 class Timer:

@@ -7,13 +7,13 @@ from jobs.doorbell import Doorbell
 from jobs.models import WorkerKind
 from jobs.secrets import Secrets
 from jobs.storage import Storage
-from worker.beat import Beat, HoldsNoShards, Rhythm, exit_for_restart
+from worker.beat import Beat, HoldsNoShards, Rhythm
 from worker.control.finalizer import Finalizer
 from worker.control.planner import Planner
 from worker.control.sweeper import Sweeper
 from worker.control.tasks import Desk
 from worker.control.webhooks import WebhookSender
-from worker.process import Timer
+from worker.process import Timer, exit_for_restart
 from worker.settings import ControlSettings
 
 # Seconds.  Work that no bell announced waits no longer than this.

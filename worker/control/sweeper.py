@@ -9,6 +9,7 @@ import hashlib
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import orjson
 from sqlalchemy.exc import SQLAlchemyError
@@ -68,7 +69,7 @@ class Sweeper:
             rescue.cancel_suspects(session)
             suspects = rescue.suspects(session)
         for suspect in suspects:
-            self._settle(suspect)
+            _try(partial(self._settle, suspect))
 
     def _settle(self, suspect: Suspect) -> None:
         if suspect.is_guilty:

@@ -39,11 +39,18 @@ class WebhookSender:
             lease = deliveries.claim(session, self._beat.incarnation)
         if lease is None:
             return False
-        status, error = self._attempt(lease)
-        with self._sessions.begin() as session:
-            deliveries.record(session, lease, status=status, error=error)
+        try:
+            status, error = self._attempt(lease)
+        except Exception:
+            self._record(lease, None, "internal error")
+            raise
+        self._record(lease, status, error)
         log.info("webhook attempted", extra={"delivery_id": str(lease.id), "status": status})
         return True
+
+    def _record(self, lease: DeliveryLease, status: int | None, error: str | None) -> None:
+        with self._sessions.begin() as session:
+            deliveries.record(session, lease, status=status, error=error)
 
     def _attempt(self, lease: DeliveryLease) -> tuple[int | None, str | None]:
         """Returns the answer's status, or None and why there is none.  Never the answer's body,

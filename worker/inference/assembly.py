@@ -8,7 +8,7 @@ from jobs.doorbell import Doorbell
 from jobs.models import WorkerKind
 from jobs.secrets import Secrets
 from jobs.storage import Storage
-from worker.beat import Beat, Rhythm, exit_for_restart
+from worker.beat import Beat, Rhythm
 from worker.inference.batch_engine import BatchEngine
 from worker.inference.custody import Custody
 from worker.inference.engine_host import EngineHost
@@ -17,7 +17,7 @@ from worker.inference.holder import InferenceHolder
 from worker.inference.pump import Claims, Pump
 from worker.inference.result_writer import ResultWriter
 from worker.inference.shard_runner import ShardRunner
-from worker.process import Timer
+from worker.process import Timer, exit_for_restart
 from worker.settings import InferenceSettings
 from worker.threads import Crew
 

@@ -79,7 +79,10 @@ class ShardOutput:
             self._rows = []
 
     def begin_flush(self, *, now: float, everything: bool = False) -> list[FinishedRow] | None:
-        """The rows to write, or None if nothing is due.  Ends with `end_flush`."""
+        """The rows to write, or None if nothing is due.
+
+        Ends with `end_flush` or `fail_flush`.
+        """
         with self._lock:
             if self._closed or self._flushing or now < self._retry_at:
                 return None
@@ -91,12 +94,17 @@ class ShardOutput:
             rows, self._rows = self._rows, []
             return rows
 
-    def end_flush(self, unwritten: list[FinishedRow]) -> None:
+    def end_flush(self) -> None:
         with self._lock:
             self._flushing = False
-            if unwritten and not self._closed:
-                self._rows = unwritten + self._rows
-                self._retry_at = time.monotonic() + _RETRY_AFTER
+
+    def fail_flush(self, rows: list[FinishedRow]) -> None:
+        """Keep rows that could not be written, for another try in a while."""
+        with self._lock:
+            self._flushing = False
+            self._retry_at = time.monotonic() + _RETRY_AFTER
+            if not self._closed:
+                self._rows = rows + self._rows
 
     def is_through(self) -> bool:
         """Whether, with the rows now being written, every row of the shard is."""
@@ -161,23 +169,23 @@ class ResultWriter:
             self._crew.submit(self._flush, output, rows)
 
     def _flush(self, output: ShardOutput, rows: list[FinishedRow]) -> None:
-        unwritten = rows
+        through = output.is_through()
         try:
-            through = output.is_through()
             last = self._write(output.lease, rows, through=through)
-            unwritten = []
-            if through:
-                self.drop(output.lease)
-                output.on_settled(output.lease, last)
         except LeaseLost as lost:
             log.info("results dropped: %s", lost)
             self.drop(output.lease)
             output.on_lost(output.lease)
         except (StorageUnavailable, SQLAlchemyError):
             log.warning("results not written yet, kept for another try", exc_info=True)
-        finally:
-            output.end_flush(unwritten)
-            self._schedule(output)
+            output.fail_flush(rows)
+        else:
+            output.end_flush()
+            if through:
+                self.drop(output.lease)
+                output.on_settled(output.lease, last)
+            else:
+                self._schedule(output)  # for what has finished meanwhile
 
     def _write(self, lease: ShardLease, rows: list[FinishedRow], *, through: bool) -> bool:
         """Returns whether the job has no open shard left."""
