@@ -63,7 +63,7 @@ _WORKERS = text("""
 """)
 
 _LAST_MINUTE = text("""
-    SELECT coalesce(sum(ok + failed), 0)::bigint AS rows,
+    SELECT coalesce(sum(s.ok + s.failed), 0)::bigint AS rows,
            greatest(1, least(60, extract(epoch FROM now() - min(j.in_progress_at))))::float8
                AS seconds
       FROM jobs j
