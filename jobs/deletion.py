@@ -62,16 +62,24 @@ _HOLD = text("""
 # In this order, by what names what.  Each deletes a run of its primary key, never a scan.
 _ROWS = [
     text(f"""
-        DELETE FROM {table}
-         WHERE job_id = :job_id
-           AND index < (SELECT min(index) + :rows FROM {table} WHERE job_id = :job_id)
+        WITH gone AS (
+            DELETE FROM {table}
+             WHERE job_id = :job_id
+               AND index < (SELECT min(index) + :rows FROM {table} WHERE job_id = :job_id)
+            RETURNING 1
+        )
+        SELECT 1 FROM gone LIMIT 1
     """)
     for table in ("results", "requests")
 ]
 
 _SEGMENTS = text("""
-    DELETE FROM segments
-     WHERE id IN (SELECT id FROM segments WHERE job_id = :job_id LIMIT :rows)
+    WITH gone AS (
+        DELETE FROM segments
+         WHERE id IN (SELECT id FROM segments WHERE job_id = :job_id LIMIT :rows)
+        RETURNING 1
+    )
+    SELECT 1 FROM gone LIMIT 1
 """)
 
 _REST = [
@@ -107,14 +115,12 @@ def next_deleted(session: Session) -> DeletedBatch | None:
     return None if row is None else DeletedBatch(*row)
 
 
-def delete_rows(session: Session, job_id: UUID) -> bool:
-    """One bounded step.  True once nothing is left, or if another sweeper is at it."""
+def delete_rows(session: Session, job_id: UUID) -> None:
+    """One bounded step; nothing where another sweeper is at it."""
     if session.execute(_HOLD, {"job_id": job_id}).first() is None:
-        return True
+        return
     for statement in (*_ROWS, _SEGMENTS):
-        gone = session.execute(statement, {"job_id": job_id, "rows": STEP_ROWS})
-        if gone.rowcount:  # type: ignore[attr-defined] # SQLAlchemy types it on cursor results only
-            return False
+        if session.execute(statement, {"job_id": job_id, "rows": STEP_ROWS}).first() is not None:
+            return
     for statement in _REST:
         session.execute(statement, {"job_id": job_id})
-    return True

@@ -22,6 +22,7 @@ from jobs.models import JobKind
 from jobs.rescue import WORKER_LOST, Suspect
 from jobs.results import Row, SegmentDraft
 from jobs.storage import Storage
+from worker.control.purge import purge
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class Sweeper:
             self._expire,
             self._settle_suspects,
             self._forget_dead,
+            self._purge,
             self._ring,
         ):
             _try(duty)
@@ -106,6 +108,9 @@ class Sweeper:
     def _forget_dead(self) -> None:
         with self._sessions.begin() as session:
             workers.forget_dead(session, age=_REMEMBER_DEAD)
+
+    def _purge(self) -> None:
+        purge(self._sessions, self._storage)
 
     def _ring(self) -> None:
         with self._sessions() as session:

@@ -41,7 +41,7 @@ def test_lines_come_in_the_order_of_their_commits(work: Work, storage: Storage) 
 
     assert ids_of(first) == ["r3", "r1"]
     assert ids_of(second) == ["r2"]
-    assert not (second.done or second.has_more)
+    assert (second.done, second.has_more) == (False, False)
     assert ids_of(read(work, storage, job_id, second.next_place)) == []
 
 
