@@ -56,6 +56,11 @@ async def _read(request: Request, *, limit: int) -> bytes:
     return bytes(raw)
 
 
+def is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0]
+    return kind.strip().lower() == "application/json"
+
+
 def refuse_encoded(request: Request) -> None:
     """A compressed body could grow without bound, so none is unpacked."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":

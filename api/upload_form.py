@@ -4,18 +4,17 @@ Not the framework's form parser, which writes the whole file to the disk before 
 """
 
 from collections.abc import Iterable, Iterator
-from pathlib import PurePosixPath
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from jobs.errors import InvalidValue, MissingParameter, UnknownParameter
+from jobs.files import clean_filename
 
 FILE = "file"
 FILE_FIELDS = frozenset({"purpose", "expires_after[anchor]", "expires_after[seconds]"})
 
 _MAX_FIELD_BYTES = 1024
-_MAX_FILENAME = 255
 
 
 class UploadForm:
@@ -112,13 +111,6 @@ class UploadForm:
 
     def _end(self) -> None:
         self._ended = True
-
-
-def clean_filename(name: str) -> str:
-    """A client's name for its file as metadata: no folders, nothing unprintable, not too long."""
-    last = PurePosixPath(name.replace("\\", "/")).name
-    printable = "".join(char for char in last if char.isprintable())
-    return printable[-_MAX_FILENAME:] or "upload.jsonl"
 
 
 def _text(raw: bytes) -> str:

@@ -1,8 +1,10 @@
 """The files of a tenant: their rows.  Their bytes lie in S3 under keys that we make."""
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import PurePosixPath
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, func, insert, or_, select, update
@@ -13,6 +15,8 @@ from jobs.errors import NotAllowedNow, NotFound, StorageUnavailable
 from jobs.models import TERMINAL_STATES, File, Job
 from jobs.paging import Cursor, Page
 from jobs.storage import Storage
+
+_MAX_FILENAME = 255
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +39,29 @@ class NewFile:
     sha256: str
     lines: int
     storage_key: str
+    bucket: str | None = None  # a tenant's, and then
+    etag: str | None = None
     expires_in: timedelta | None = None
 
 
 def storage_key(tenant_id: UUID, file_id: UUID) -> str:
     """Never the client's file name: that is metadata."""
     return f"t/{tenant_id.hex}/files/{file_id.hex}"
+
+
+def clean_filename(name: str) -> str:
+    """A client's name for its file as metadata: no folders, nothing unprintable, not too long."""
+    last = PurePosixPath(name.replace("\\", "/")).name
+    printable = "".join(char for char in last if char.isprintable())
+    return printable[-_MAX_FILENAME:] or "upload.jsonl"
+
+
+def stream(
+    storage: Storage, file: File, *, start: int = 0, end: int | None = None
+) -> Iterator[bytes]:
+    """The bytes [start, end).  Raises FileChanged if they are not those of the file any more."""
+    bucket = storage.within(file.bucket)
+    return bucket.stream(file.storage_key, start=start, end=end, etag=file.etag)
 
 
 def add(session: Session, new: NewFile) -> File:
@@ -54,6 +75,8 @@ def add(session: Session, new: NewFile) -> File:
         sha256=new.sha256,
         lines=new.lines,
         storage_key=new.storage_key,
+        bucket=new.bucket,
+        etag=new.etag,
         expires_at=expires_at,
     )
     return session.scalars(row.returning(File)).one()
@@ -78,8 +101,8 @@ def list_page(
     return paging.fetch(session, File, cursor, owned=[File.tenant_id == tenant_id], shown=shown)
 
 
-def delete(session: Session, *, tenant_id: UUID, file_id: UUID) -> str:
-    """Mark the file deleted and return its storage key, to be deleted after the commit.
+def delete(session: Session, *, tenant_id: UUID, file_id: UUID) -> File:
+    """Mark the file deleted.  After the commit, `discard_deleted` its object.
 
     Raises NotAllowedNow while a batch still reads it.
     """
@@ -96,7 +119,13 @@ def delete(session: Session, *, tenant_id: UUID, file_id: UUID) -> str:
             param="file_id",
         )
     session.execute(update(File).where(File.id == file.id).values(deleted_at=func.now()))
-    return file.storage_key
+    return file
+
+
+def discard_deleted(storage: Storage, file: File) -> None:
+    """Delete a deleted file's object at once, unless it lies in a bucket of its tenant's."""
+    if file.bucket is None:
+        discard(storage, file.storage_key)
 
 
 def discard(storage: Storage, key: str) -> None:

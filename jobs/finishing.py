@@ -29,6 +29,7 @@ class FinalizeLease:
     total: int
     planned: bool
     output_expires_after: int | None
+    output_prefix: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class FileDraft:
     bytes: int
     sha256: str
     lines: int
+    bucket: str | None = None  # a tenant's, and then
+    etag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ _BEGIN = text("""
      WHERE j.id = ripe.id
     RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.kind,
               coalesce(j.ends_as, 'completed') AS ends_as, j.total,
-              j.in_progress_at IS NOT NULL AS planned, j.output_expires_after
+              j.in_progress_at IS NOT NULL AS planned, j.output_expires_after,
+              j.output_prefix
 """)
 
 _RIPE = text("""
@@ -121,9 +125,9 @@ _TALLY = text("""
 
 _ADD_FILE = text("""
     INSERT INTO files (id, tenant_id, filename, purpose, bytes, sha256, lines, storage_key,
-                       expires_at)
+                       bucket, etag, expires_at)
     VALUES (:id, :tenant_id, :filename, 'batch_output', :bytes, :sha256, :lines, :storage_key,
-            now() + make_interval(secs => CAST(:expires_after AS integer)))
+            :bucket, :etag, now() + make_interval(secs => CAST(:expires_after AS integer)))
 """)
 
 _END = text("""
@@ -242,6 +246,8 @@ def _add_file(session: Session, lease: FinalizeLease, draft: FileDraft) -> None:
             "sha256": draft.sha256,
             "lines": draft.lines,
             "storage_key": draft.storage_key,
+            "bucket": draft.bucket,
+            "etag": draft.etag,
             "expires_after": lease.output_expires_after,
         },
     )

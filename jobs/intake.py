@@ -48,6 +48,7 @@ class NewBatch:
     interactive: bool = False
     on_invalid_line: OnInvalidLine = OnInvalidLine.FAIL
     output_expires_after: int | None = None  # seconds
+    output_prefix: str | None = None  # see locations.of_result; None: our own bucket
     webhook_url: str | None = None
     metadata: dict[str, str] | None = None
     retry_of: UUID | None = None  # as `earlier.to_retry` gave it
@@ -133,6 +134,7 @@ def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> Job:
             on_invalid_line=new.on_invalid_line,
             completion_window=new.completion_window,
             output_expires_after=new.output_expires_after,
+            output_prefix=new.output_prefix,
             webhook_url=new.webhook_url,
             metadata_=new.metadata,
             expires_at=func.now() + new.expires_in,

@@ -212,8 +212,12 @@ class Storage:
                 for found in page.get("Contents", ()):
                     yield StoredObject(found["Key"], found["Size"], found["ETag"])
 
-    def presign(self, key: str, *, expires_in: int) -> str:
-        """A link that reads one object for `expires_in` seconds."""
+    def presign(self, key: str, *, expires_in: int, etag: str | None = None) -> str:
+        """A link that reads one object for `expires_in` seconds.  Raises FileChanged."""
+        if etag is not None:
+            found = self.find(key)
+            if found is None or found.etag != etag:
+                raise self._changed(key)
         return self._s3.generate_presigned_url(
             "get_object", Params={"Bucket": self.bucket, "Key": key}, ExpiresIn=expires_in
         )

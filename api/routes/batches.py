@@ -12,7 +12,7 @@ from api.deps import AllServices, CurrentCaller, DbSession, after_id, row_id
 from api.schemas.batches import BatchCreate, BatchObject
 from api.schemas.given import ListOf
 from api.schemas.sent import PageQuery, window
-from jobs import finishing, ids, intake, reading
+from jobs import finishing, ids, intake, locations, reading, tenants
 from jobs.doorbell import CONTROL
 from jobs.intake import NewBatch
 from jobs.keys import Caller
@@ -38,9 +38,18 @@ def create_batch(
     again for every row whose bell was lost.
     """
     new = _new(body, allow_private=services.allow_private_webhooks)
+    tenant_id = once.caller.tenant_id
 
     def make() -> BatchObject:
-        job = intake.create_batch(session, tenant_id=once.caller.tenant_id, new=new)
+        if new.output_prefix is not None:
+            tenants.check_allowed(
+                session,
+                tenant_id=tenant_id,
+                location=locations.parse_folder(new.output_prefix, param="output_prefix"),
+                own_bucket=services.storage.bucket,
+                param="output_prefix",
+            )
+        job = intake.create_batch(session, tenant_id=tenant_id, new=new)
         return BatchObject.of(reading.of_new(session, job))
 
     answer = once.answer(session, make, body=body.model_dump_json())
@@ -89,9 +98,24 @@ def _new(body: BatchCreate, *, allow_private: bool) -> NewBatch:
         interactive=body.priority == "interactive",
         on_invalid_line=OnInvalidLine(body.on_invalid_line),
         output_expires_after=None if expiry is None else expiry.seconds,
+        output_prefix=_folder(body.output_prefix),
         webhook_url=body.webhook_url,
         metadata=body.metadata,
+        reuse_from=_reuse_from(body),
     )
+
+
+def _folder(output_prefix: str | None) -> str | None:
+    """The prefix as it is stored, with a slash at its end."""
+    if output_prefix is None:
+        return None
+    return str(locations.parse_folder(output_prefix, param="output_prefix"))
+
+
+def _reuse_from(body: BatchCreate) -> UUID | None:
+    if body.reuse_from is None:
+        return None
+    return row_id(_PREFIX, body.reuse_from, param="reuse_from")
 
 
 def _read(session: Session, caller: Caller, batch_id: UUID) -> BatchObject:

@@ -1,6 +1,8 @@
 """`/v1/files`: upload, list, read, download, delete."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from itertools import chain
 from typing import Annotated, Any
@@ -13,18 +15,19 @@ from fastapi.responses import RedirectResponse, StreamingResponse
 
 from api import ranges, receiving
 from api.answers import Once, OneAnswer
-from api.bodies import refuse_encoded
+from api.bodies import is_json, read_body, refuse_encoded
 from api.deps import AllServices, CurrentCaller, DbSession, after_id, row_id
 from api.errors import refuse
 from api.ranges import Span, Unsatisfiable
-from api.schemas.files import DeletedFile, FileObject
+from api.schemas.files import DeletedFile, FileByReference, FileObject
 from api.schemas.given import ListOf
 from api.schemas.sent import FileQuery
 from api.services import Services
 from api.upload_form import FILE_FIELDS
-from jobs import files, ids
+from jobs import files, ids, locations, tenants
 from jobs.models import File
 from jobs.paging import Cursor
+from jobs.references import read_reference
 
 router = APIRouter(prefix="/v1/files", tags=["files"])
 
@@ -43,7 +46,8 @@ _FORM: dict[str, Any] = {
                         **{name: {"type": "string"} for name in sorted(FILE_FIELDS)},
                     },
                 }
-            }
+            },
+            "application/json": {"schema": FileByReference.model_json_schema()},
         },
     }
 }
@@ -51,9 +55,13 @@ _FORM: dict[str, Any] = {
 
 @router.post("", response_model=FileObject, openapi_extra=_FORM)
 async def upload_file(request: Request, once: OneAnswer, services: AllServices) -> Response:
-    """Store a file.  Its row exists only once all of it is in S3."""
+    """Store a file, or register one that lies in S3 already: a JSON body with its `source`."""
     refuse_encoded(request)
-    work = partial(_store, request, services, once)
+    if is_json(request):
+        reference = await read_body(FileByReference, request, services)
+        work = partial(_refer, reference, services, once)
+    else:
+        work = partial(_store, request, services, once)
     answer = await anyio.to_thread.run_sync(work, limiter=services.uploads)
     return Response(answer, media_type="application/json")
 
@@ -67,14 +75,39 @@ def _store(request: Request, services: Services, once: Once) -> str:
 
     def add() -> FileObject:
         added.append(files.add(session, new))
-        return FileObject.of(added[0], uri=storage.uri)
+        return FileObject.of(added[0], storage=storage)
 
+    # The row comes once all of the file is in S3.
     try:
         with services.sessions.begin() as session:
             return once.answer(session, add, body=same)
     finally:
         if not added:  # an earlier answer stands, or there is none: this object is nobody's
             files.discard(storage, new.storage_key)
+
+
+def _refer(body: FileByReference, services: Services, once: Once) -> str:
+    storage, tenant_id = services.storage, once.caller.tenant_id
+    location = locations.parse_object(body.source, param="source")
+    with services.sessions.begin() as session:
+        tenants.check_allowed(
+            session,
+            tenant_id=tenant_id,
+            location=location,
+            own_bucket=storage.bucket,
+            param="source",
+        )
+    new = read_reference(
+        storage, location, tenant_id=tenant_id, max_bytes=services.limits.file_bytes
+    )
+    if body.expires_after is not None:
+        new = replace(new, expires_in=timedelta(seconds=body.expires_after.seconds))
+    with services.sessions.begin() as session:
+        return once.answer(
+            session,
+            lambda: FileObject.of(files.add(session, new), storage=storage),
+            body=body.model_dump_json(),
+        )
 
 
 @router.get("")
@@ -92,7 +125,7 @@ def list_files(
     page = files.list_page(
         session, tenant_id=caller.tenant_id, purpose=query.purpose, cursor=cursor
     )
-    items = [FileObject.of(file, uri=services.storage.uri) for file in page.rows]
+    items = [FileObject.of(file, storage=services.storage) for file in page.rows]
     return ListOf.page(items, has_more=page.has_more)
 
 
@@ -101,7 +134,7 @@ def read_file(
     file_id: str, caller: CurrentCaller, session: DbSession, services: AllServices
 ) -> FileObject:
     file = files.get(session, tenant_id=caller.tenant_id, file_id=_id(file_id))
-    return FileObject.of(file, uri=services.storage.uri)
+    return FileObject.of(file, storage=services.storage)
 
 
 @router.delete("/{file_id}")
@@ -112,8 +145,8 @@ def delete_file(
     services: AllServices,
     background: BackgroundTasks,
 ) -> DeletedFile:
-    key = files.delete(session, tenant_id=caller.tenant_id, file_id=_id(file_id))
-    background.add_task(files.discard, services.storage, key)  # after the commit
+    file = files.delete(session, tenant_id=caller.tenant_id, file_id=_id(file_id))
+    background.add_task(files.discard_deleted, services.storage, file)  # after the commit
     return DeletedFile(id=file_id)
 
 
@@ -130,7 +163,8 @@ def read_content(
     with services.sessions.begin() as session:  # and not a moment longer: S3 may be slow
         file = files.get(session, tenant_id=caller.tenant_id, file_id=_id(file_id))
     if redirect:
-        link = services.storage.presign(file.storage_key, expires_in=_LINK_SECONDS)
+        bucket = services.storage.within(file.bucket)
+        link = bucket.presign(file.storage_key, etag=file.etag, expires_in=_LINK_SECONDS)
         return RedirectResponse(link, status_code=status.HTTP_302_FOUND)
     return _content(request, services, file)
 
@@ -150,7 +184,7 @@ def _content(request: Request, services: Services, file: File) -> Response:
     code = status.HTTP_200_OK if span is None else status.HTTP_206_PARTIAL_CONTENT
     if request.method == "HEAD":
         return Response(status_code=code, headers=headers)
-    chunks = services.storage.stream(file.storage_key, start=sent.start, end=sent.end)
+    chunks = files.stream(services.storage, file, start=sent.start, end=sent.end)
     return StreamingResponse(_begun(chunks), status_code=code, headers=headers)
 
 

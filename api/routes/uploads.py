@@ -9,12 +9,11 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from api import composing, receiving
 from api.answers import Once, OneAnswer
-from api.bodies import body_of, documented, read_body, refuse_encoded
+from api.bodies import body_of, documented, is_json, read_body, refuse_encoded
 from api.deps import AllServices, CurrentCaller, DbSession, row_id
 from api.schemas.files import FileObject
 from api.schemas.uploads import PartLink, PartObject, UploadComplete, UploadCreate, UploadObject
 from api.services import Services
-from api.upload_form import clean_filename
 from jobs import files, ids, uploads
 from jobs.errors import TooLarge
 from jobs.models import File, Upload, UploadPart
@@ -52,7 +51,7 @@ def create_upload(
         raise TooLarge(f"A file has at most {limit:,} bytes. Split it.", param="bytes")
     expiry = body.expires_after
     new = NewUpload(
-        filename=clean_filename(body.filename),
+        filename=files.clean_filename(body.filename),
         purpose=body.purpose,
         bytes=body.bytes,
         file_expires_after=None if expiry is None else expiry.seconds,
@@ -83,7 +82,7 @@ async def add_part(
     A JSON body `{"bytes": n}` is answered with an `upload_url` to PUT the part to instead.
     """
     refuse_encoded(request)
-    if request.headers.get("content-type", "").partition(";")[0].strip() == "application/json":
+    if is_json(request):
         link = await read_body(PartLink, request, services)
         work = partial(_add_link, services, once, _id(upload_id), link)
     else:
@@ -173,7 +172,7 @@ def cancel_upload(upload_id: str, caller: CurrentCaller, session: DbSession) -> 
 
 
 def _object(services: Services, upload: Upload, file: File | None) -> UploadObject:
-    shown = None if file is None else FileObject.of(file, uri=services.storage.uri)
+    shown = None if file is None else FileObject.of(file, storage=services.storage)
     return UploadObject.of(upload, file=shown)
 
 

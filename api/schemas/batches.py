@@ -1,11 +1,9 @@
 """The Batch object, and the body that creates one."""
 
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from api.schemas.given import Given, Named, Queue, Usage, unix, unix_or_none
-from api.schemas.sent import Endpoint, Metadata, Priority, Sent, Text, Window
+from api.schemas.sent import Endpoint, Expiry, Metadata, Priority, Sent, Text, Window
 from jobs import ids
 from jobs.models import Job, JobState
 from jobs.reading import Counts, JobView
@@ -22,20 +20,17 @@ Status = Literal[
 ]
 
 
-class OutputExpiry(Sent):
-    anchor: Literal["created_at"]
-    seconds: Annotated[int, Field(ge=3600, le=30 * 24 * 3600)]
-
-
 class BatchCreate(Sent):
     input_file_id: Text
     endpoint: Endpoint
     completion_window: Window
     metadata: Metadata | None = None
-    output_expires_after: OutputExpiry | None = None
+    output_expires_after: Expiry | None = None
+    output_prefix: Text | None = None
     priority: Priority = "bulk"
     webhook_url: Text | None = None
     on_invalid_line: Literal["fail", "skip"] = "fail"
+    reuse_from: Text | None = None
 
 
 class RequestCounts(Given):
@@ -81,6 +76,10 @@ class BatchObject(Named):
     priority: Priority
     webhook_url: str | None
     on_invalid_line: Literal["fail", "skip"]
+    output_prefix: str | None
+    paused: bool
+    retry_of: str | None
+    reuse_from: str | None
     queue: Queue | None
     progress: float
     prefix: Prefix
@@ -105,6 +104,10 @@ def _of_row(job: Job) -> dict[str, object]:
         "priority": "interactive" if job.interactive else "bulk",
         "webhook_url": job.webhook_url,
         "on_invalid_line": job.on_invalid_line.value,
+        "output_prefix": job.output_prefix,
+        "paused": job.paused,
+        "retry_of": job.retry_of and ids.public(ids.JOB_PREFIX[job.kind], job.retry_of),
+        "reuse_from": job.reuse_from and ids.public(ids.JOB_PREFIX[job.kind], job.reuse_from),
         **_times(job),
     }
 

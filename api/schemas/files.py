@@ -1,11 +1,20 @@
 """The File object."""
 
-from collections.abc import Callable
 from typing import Literal
 
 from api.schemas.given import Given, Named, unix, unix_or_none
+from api.schemas.sent import Expiry, Sent, Text
 from jobs import ids
 from jobs.models import File
+from jobs.storage import Storage
+
+
+class FileByReference(Sent):
+    """A file that lies in S3 already, and stays there.  `source` is like s3://bucket/key."""
+
+    source: Text
+    purpose: Literal["batch"]
+    expires_after: Expiry | None = None
 
 
 class FileObject(Named):
@@ -22,8 +31,7 @@ class FileObject(Named):
     s3_uri: str
 
     @classmethod
-    def of(cls, file: File, *, uri: Callable[[str], str]) -> "FileObject":
-        """`uri` makes the address of a storage key."""
+    def of(cls, file: File, *, storage: Storage) -> "FileObject":
         return cls(
             id=ids.public(ids.FILE, file.id),
             bytes=file.bytes,
@@ -33,7 +41,7 @@ class FileObject(Named):
             purpose=file.purpose,
             sha256=file.sha256,
             lines=file.lines,
-            s3_uri=uri(file.storage_key),
+            s3_uri=storage.within(file.bucket).uri(file.storage_key),
         )
 
 

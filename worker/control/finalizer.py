@@ -10,12 +10,12 @@ import tempfile
 import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import IO
+from typing import IO, NamedTuple
 from uuid import UUID
 
-from jobs import finalizing, finishing, job_leases, lines
+from jobs import finalizing, finishing, job_leases, lines, locations
 from jobs.database import Sessions
-from jobs.errors import LeaseLost
+from jobs.errors import LeaseLost, StorageRefused
 from jobs.finalizing import FinalRow
 from jobs.finishing import FileDraft, FinalizeLease
 from jobs.models import JobKind, JobState
@@ -101,17 +101,49 @@ class Finalizer:
     def _upload(self, lease: FinalizeLease, spool: Spool, name: str) -> FileDraft | None:
         if spool.lines == 0:
             return None
-        folder = f"t/{lease.tenant_id.hex}/b/{lease.job_id.hex}"
-        key = f"{folder}/{name}-{lease.attempt}.jsonl"
-        spool.upload(self._storage, key)
+        outside = self._put_outside(lease, spool, name)
         return FileDraft(
             id=_file_id(lease.job_id, name),
             filename=f"batch_{lease.job_id.hex}_{name}.jsonl",
-            storage_key=key,
+            storage_key=outside.key if outside else self._put_inside(lease, spool, name),
             bytes=spool.size,
             sha256=spool.sha256,
             lines=spool.lines,
+            bucket=outside and outside.bucket,
+            etag=outside and outside.etag,
         )
+
+    def _put_inside(self, lease: FinalizeLease, spool: Spool, name: str) -> str:
+        folder = f"t/{lease.tenant_id.hex}/b/{lease.job_id.hex}"
+        key = f"{folder}/{name}-{lease.attempt}.jsonl"
+        spool.upload(self._storage, key)
+        return key
+
+    def _put_outside(self, lease: FinalizeLease, spool: Spool, name: str) -> "_Outside | None":
+        """Write a file to where its tenant wants it.  None if that is our bucket, or the other's
+        refuses: results are there all the same, and may be read through the API."""
+        if lease.output_prefix is None:
+            return None
+        location = locations.of_result(lease.output_prefix, lease.job_id, name)
+        bucket = self._storage.within(location.bucket)
+        try:
+            spool.upload(bucket, location.key)
+            found = bucket.find(location.key)
+        except StorageRefused as refusal:
+            log.warning("kept here, for %s cannot be written: %s", location, refusal)
+            return None
+        return None if found is None else _Outside(location.bucket, location.key, found.etag)
+
+
+class _Outside(NamedTuple):
+    """A file in a bucket of its tenant's, which may change it; the row says which version it was.
+
+    Its name is not the attempt's: whoever finalizes again writes the same bytes.
+    """
+
+    bucket: str
+    key: str
+    etag: str
 
 
 def _never_ran(lease: FinalizeLease, row: FinalRow) -> bytes:

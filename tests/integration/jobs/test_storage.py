@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.errors import StorageUnavailable
+from jobs.errors import FileChanged, StorageRefused, StorageUnavailable
 from jobs.settings import StorageSettings
 from jobs.storage import PART_SIZE, Storage
 
@@ -27,6 +27,48 @@ def test_a_range_is_exact(storage: Storage) -> None:
     assert storage.read_range("k", 3, 4) == b"3456"
     with pytest.raises(StorageUnavailable, match="2 bytes of 5"):
         storage.read_range("k", 8, 5)
+
+
+def test_another_bucket_is_read_by_the_same_credentials(storage: Storage, outside: Storage) -> None:
+    outside.put("k", b"theirs")
+    storage.put("k", b"ours")
+
+    assert storage.within(outside.bucket).read("k") == b"theirs"
+    assert storage.within(None).read("k") == b"ours"
+
+
+def test_a_pinned_object_is_read_only_as_long_as_it_is_the_same(storage: Storage) -> None:
+    storage.put("k", b"0123456789")
+    found = storage.find("k")
+    assert found is not None
+
+    assert b"".join(storage.stream("k", etag=found.etag)) == b"0123456789"
+    assert b"".join(storage.stream("k", start=3, end=5, etag=found.etag)) == b"34"
+    storage.put("k", b"9876543210")
+    with pytest.raises(FileChanged):
+        next(storage.stream("k", etag=found.etag))
+    storage.delete(["k"])
+    with pytest.raises(FileChanged):
+        next(storage.stream("k", etag=found.etag))
+
+
+def test_what_is_not_there_is_not_found(storage: Storage) -> None:
+    assert storage.find("k") is None
+
+
+def test_objects_are_listed_by_prefix(storage: Storage) -> None:
+    for key in ("a/1", "a/é +%20?.jsonl", "b/1"):
+        storage.put(key, key.encode())
+
+    listed = list(storage.objects("a/"))
+
+    assert [found.key for found in listed] == ["a/1", "a/é +%20?.jsonl"]
+    assert listed == [storage.find("a/1"), storage.find("a/é +%20?.jsonl")]
+
+
+def test_a_refusal_is_told_from_silence(storage: Storage) -> None:
+    with pytest.raises(StorageRefused):
+        storage.within("No_Bucket").put("k", b"")
 
 
 def test_an_upload_that_fails_half_way_leaves_no_object(storage: Storage) -> None:

@@ -112,6 +112,40 @@ def test_a_cancelled_request_ends_without_files(
     assert work.scalar("SELECT type FROM events") == "job.cancelled"
 
 
+def test_files_go_to_the_tenants_own_bucket(
+    work: Work, storage: Storage, finalizer: Finalizer, outside: Storage
+) -> None:
+    job_id = work.add_settled_batch(2, storage=storage)
+    send_output_to(work, f"s3://{outside.bucket}/out/")
+
+    finalizer.finalize_next()
+
+    found = outside.find(f"out/batch_{job_id.hex}.output.jsonl")
+    assert found is not None
+    assert custom_ids(outside.read(found.key)) == ["r0", "r1"]
+    with work.sessions() as session:
+        query = "SELECT bucket, storage_key, etag, bytes FROM files WHERE purpose = 'batch_output'"
+        row = session.execute(text(query)).one()
+    assert tuple(row) == (outside.bucket, found.key, found.etag, found.size)
+
+
+def test_a_bucket_that_cannot_be_written_does_not_hold_up_the_batch(
+    work: Work, storage: Storage, finalizer: Finalizer
+) -> None:
+    job_id = work.add_settled_batch(2, storage=storage)
+    send_output_to(work, "s3://No_Bucket/out/")
+
+    finalizer.finalize_next()
+
+    assert work.job_state(job_id) == "completed"
+    assert custom_ids(files_of(work, storage)[0]) == ["r0", "r1"]
+
+
+def send_output_to(work: Work, prefix: str) -> None:
+    with work.sessions.begin() as session:
+        session.execute(text("UPDATE jobs SET output_prefix = :prefix"), {"prefix": prefix})
+
+
 def _lose_a_result(work: Work) -> None:
     with work.sessions.begin() as session:
         session.execute(text("DELETE FROM results WHERE index = 0"))

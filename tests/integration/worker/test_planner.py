@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
@@ -169,6 +170,51 @@ def test_a_second_plan_starts_from_nothing(work: Work, storage: Storage, planner
     assert planner.plan_next()
 
     assert work.scalar("SELECT string_agg(custom_id, ',') FROM requests") == "a"
+
+
+def test_a_file_in_another_bucket_is_read_there_and_its_bad_bytes_are_its_lines_own(
+    work: Work, storage: Storage, planner: Planner, outside: Storage
+) -> None:
+    outside.put("in.jsonl", line("a").encode() + b"\n\xff\n" + line("b").encode())
+    job_id = add_reference(work, outside, OnInvalidLine.SKIP)
+
+    planner.plan_next()
+
+    assert work.job_state(job_id) == "in_progress"
+    assert inputs(work, storage) == [["a", "b"]]
+    assert work.scalar("SELECT errors->0->>'code' FROM jobs") == "invalid_encoding"
+    assert work.scalar("SELECT errors->0->>'line' FROM jobs") == "2"
+
+
+@pytest.mark.parametrize("change", ["changed", "deleted"])
+def test_a_file_that_is_not_what_was_registered_fails_the_batch(
+    work: Work, planner: Planner, outside: Storage, change: str
+) -> None:
+    outside.put("in.jsonl", line("a").encode())
+    job_id = add_reference(work, outside)
+    if change == "changed":
+        outside.put("in.jsonl", line("b").encode())
+    else:
+        outside.delete(["in.jsonl"])
+
+    planner.plan_next()
+
+    assert work.job_state(job_id) == "failed"
+    assert work.scalar("SELECT errors->0->>'code' FROM jobs") == "file_changed"
+    assert work.scalar("SELECT count(*) FROM requests") == 0
+
+
+def add_reference(
+    work: Work, outside: Storage, on_invalid_line: OnInvalidLine = OnInvalidLine.FAIL
+) -> UUID:
+    """A batch whose file is the object `in.jsonl` of another bucket."""
+    found = outside.find("in.jsonl")
+    assert found is not None
+    job_id = work.add_batch("in.jsonl", on_invalid_line=on_invalid_line)
+    with work.sessions.begin() as session:
+        pin = text("UPDATE files SET bucket = :bucket, etag = :etag")
+        session.execute(pin, {"bucket": outside.bucket, "etag": found.etag})
+    return job_id
 
 
 def test_an_unreadable_file_is_tried_again_later(work: Work, planner: Planner) -> None:

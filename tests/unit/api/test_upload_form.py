@@ -2,8 +2,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from api.upload_form import UploadForm, clean_filename
+from api.upload_form import UploadForm
 from jobs.errors import InvalidValue, RequestRefused
+from jobs.files import clean_filename
 
 KIND = "multipart/form-data; boundary=x"
 
