@@ -61,14 +61,18 @@ def make_task(requests: list[Request], checkpoint: Checkpoint, tokenizer: Tokeni
     return Task(requests, prompts)
 
 
-def run_once(model: str, task: Task, *, precision: str) -> Run:
+def run_once(model: str, task: Task, *, precision: str, device: str = "auto") -> Run:
     """Load a fresh engine, so that nothing is computed already, and time it on the task.
 
     Raises OutputsDiffer if a request has not the tokens that it must have, and ModelUnusable.
     """
     gc.collect()  # the engine of the run before, if it is still there
-    # The engine itself refuses a precision that it does not know.
-    llm = LLM(model, precision=cast(Precision, precision), on_report=lambda line: None)
+    llm = LLM(
+        model,
+        device=device,
+        precision=cast(Precision, precision),  # the engine refuses one that it does not know
+        on_report=lambda line: None,
+    )
     llm.generate([_warm_up(task)])
     before = llm.engine.stats()
     with Stopwatch() as stopwatch:

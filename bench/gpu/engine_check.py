@@ -1,0 +1,49 @@
+"""The engine's greedy tokens on this device against those of transformers on the same weights."""
+
+import random
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.engine_run import make_task, run_once
+from bench.gpu.random_model import TINY, write_random_model
+from bench.reference import Answer, compare, dense_model
+from engine.opening import open_model
+from engine.requests import Request, SamplingParams
+
+_NUM_REQUESTS = 24
+_SHARED = 100  # tokens; no whole number of blocks
+_WIDE = 0.3
+
+
+def check_engine(device: torch.device) -> dict[str, Any]:
+    """In fp32, where every token must be the reference's.  Raises OutputsDiffer."""
+    with tempfile.TemporaryDirectory(prefix="gristmill-bench-") as name:
+        folder = Path(name)
+        write_random_model(TINY, folder, dtype=torch.float32, device=device, spread=_WIDE)
+        checkpoint, tokenizer = open_model(name)
+        task = make_task(_requests(), checkpoint, tokenizer)
+        run = run_once(name, task, precision="fp32", device=str(device))
+        answers = map(Answer, task.prompts, run.completions)
+        return asdict(compare(dense_model(checkpoint).to(device), answers, refuse=True))
+
+
+def _requests() -> list[Request]:
+    """Half of them share their beginning; lengths differ."""
+    rng = random.Random(0)
+
+    def tokens(count: int) -> list[int]:
+        return [rng.randrange(TINY.vocabulary) for _ in range(count)]
+
+    shared = tokens(_SHARED)
+    return [
+        Request(
+            request_id=str(number),
+            prompt=(shared if number % 2 else []) + tokens(rng.randint(1, 60)),
+            params=SamplingParams(max_tokens=rng.randint(1, 40), ignore_eos=True),
+        )
+        for number in range(_NUM_REQUESTS)
+    ]
