@@ -1,10 +1,14 @@
-"""Groups a window's rows by shared prefix and packs each group into shards.
+"""Groups a window's rows by the prefixes that they share and packs each group into shards.
 
-Rows that share a prefix go together, so that one worker computes it once; equal prefixes get equal
-keys across windows and jobs of a tenant, so that the claim can bring them together.  Pure.
+A prefix is found by content: a system prompt, few-shot examples, a document before the question.
+Its key is the hash of a prompt's first 256, 512, 1024 … bytes: the same in every window and
+job of a tenant, and the claim can bring equal ones together.  A row goes with the longest prefix
+that enough rows share; within a shard rows are in the order of their text, so that what they share
+beyond it is neighbours' too.  Pure.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +19,25 @@ import orjson
 MAX_SHARD_ROWS = 256
 MAX_SHARD_COST = 256 * 1024  # tokens, see jobs/fairness.py
 
-# Characters of a plain prompt that stand for its prefix.
-_PROMPT_HEAD = 1024
+# Fewer rows than this that share a longer prefix stay with the group that shares a shorter one:
+# a shard of their own would cost more than what it saves.
+MIN_GROUP = 16
+
+_LEVELS = tuple(256 << level for level in range(9))  # bytes of a prompt, up to 64 KiB
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRow:
-    """One request, ready for a shard's input object.  `line` ends in a line feed."""
+    """One request, ready for a shard's input object.
+
+    text: its prompt as JSON, as far as prefixes are looked for.
+    prefix_keys: of each level that the prompt is long enough for, the shortest first.
+    line: ends in a line feed.
+    """
 
     index: int
-    prefix_key: str
+    text: bytes
+    prefix_keys: tuple[str, ...]
     cost: int
     line: bytes
     body_digest: str
@@ -39,31 +52,43 @@ class Pack:
     rows: list[PlannedRow]
 
 
-def prefix_key(tenant_salt: str, body: dict[str, Any]) -> str:
-    """Names what a body has in common with its like: all messages but the last, or the head of a
-    plain prompt.  Whatever the body holds; a bad one is refused when it runs."""
-    messages, prompt = body.get("messages"), body.get("prompt")
-    if isinstance(messages, list):
-        shared: object = messages[:-1]
-    else:
-        shared = prompt[:_PROMPT_HEAD] if isinstance(prompt, str) else None
-    text = orjson.dumps([tenant_salt, body.get("model"), shared])
-    return hashlib.blake2b(text, digest_size=16).hexdigest()
+def prompt_text(body: dict[str, Any]) -> bytes:
+    """A body's prompt as text in which equal beginnings are equal.  Whatever the body holds; a bad
+    one is refused when it runs."""
+    prompt = body.get("messages", body.get("prompt"))
+    return orjson.dumps(prompt)[: _LEVELS[-1]]
 
 
-def pack(rows: Iterable[PlannedRow]) -> Iterator[Pack]:
-    """Yield shards: one group after another, then together the rows that share with nobody."""
-    groups = dict[str, list[PlannedRow]]()
-    for row in rows:
-        groups.setdefault(row.prefix_key, []).append(row)
-    loners = [group[0] for group in groups.values() if len(group) == 1]
+def prefix_keys(tenant_salt: str, text: bytes) -> tuple[str, ...]:
+    """The names of a prompt's beginnings; no two tenants have one in common."""
+    digest = hashlib.blake2b(tenant_salt.encode(), digest_size=16)
+    keys, start = list[str](), 0
+    for level in _LEVELS:
+        if level > len(text):
+            break
+        digest.update(text[start:level])
+        keys.append(digest.copy().hexdigest())
+        start = level
+    return tuple(keys)
+
+
+def pack(rows: list[PlannedRow]) -> Iterator[Pack]:
+    """Yield shards, groups in the order of their text and last the rows that share too little."""
+    shared = Counter(key for row in rows for key in row.prefix_keys)
+    groups = dict[str | None, list[PlannedRow]]()
+    for row in sorted(rows, key=lambda row: row.text):
+        groups.setdefault(_deepest(row, shared), []).append(row)
+    alone = groups.pop(None, [])
     for key, group in groups.items():
-        if len(group) > 1:
-            yield from _cut(key, group)
-    yield from _cut(None, loners)
+        yield from _cut(key, group)
+    yield from _cut(None, alone)
 
 
-def _cut(key: str | None, rows: list[PlannedRow]) -> Iterator[Pack]:
+def _deepest(row: PlannedRow, shared: Counter[str]) -> str | None:
+    return next((key for key in reversed(row.prefix_keys) if shared[key] >= MIN_GROUP), None)
+
+
+def _cut(key: str | None, rows: Iterable[PlannedRow]) -> Iterator[Pack]:
     held, cost = list[PlannedRow](), 0
     for row in rows:
         if held and (len(held) == MAX_SHARD_ROWS or cost + row.cost > MAX_SHARD_COST):

@@ -218,9 +218,11 @@ def _planned(line: Judged, salt: str) -> PlannedRow:
     assert isinstance(content, InputLine)
     body = orjson.dumps(content.body)
     row = {"index": line.index, "custom_id": content.custom_id, "body": orjson.Fragment(body)}
+    text = grouping.prompt_text(content.body)
     return PlannedRow(
         line.index,
-        grouping.prefix_key(salt, content.body),
+        text,
+        grouping.prefix_keys(salt, text),
         cost_of(line.size, expected_output_tokens(content.body)),
         orjson.dumps(row) + b"\n",
         hashlib.blake2b(body, digest_size=16).hexdigest(),

@@ -1,6 +1,8 @@
 """Rows that share a prefix go together, and no row is lost or doubled."""
 
 import json
+import random
+from collections.abc import Iterable
 
 import orjson
 from hypothesis import given
@@ -8,48 +10,97 @@ from hypothesis import strategies as st
 
 from tests.unit.jobs.test_lines import json_values
 from worker.control import grouping
-from worker.control.grouping import MAX_SHARD_COST, MAX_SHARD_ROWS, PlannedRow, prefix_key
+from worker.control.grouping import (
+    MAX_SHARD_COST,
+    MAX_SHARD_ROWS,
+    MIN_GROUP,
+    Pack,
+    PlannedRow,
+    prefix_keys,
+    prompt_text,
+)
+
+LONG = "You answer in one word, in the language of the question, and never explain. " * 8
 
 
-def row(index: int, key: str, cost: int = 10) -> PlannedRow:
-    return PlannedRow(index, key, cost, b"%d\n" % index, "")
+def row(index: int, *said: str, cost: int = 10, tenant: str = "t") -> PlannedRow:
+    """A request whose messages say this, one after another."""
+    text = prompt_text({"messages": [{"role": "user", "content": each} for each in said]})
+    return PlannedRow(index, text, prefix_keys(tenant, text), cost, b"%d\n" % index, "")
 
 
-def chat(system: str, user: str) -> dict[str, object]:
-    return {
-        "model": "m",
-        "messages": [
-            {"role": "system", "content": system},
-            {"role": "user", "content": user},
-        ],
-    }
+def pack(rows: Iterable[PlannedRow]) -> list[Pack]:
+    return list(grouping.pack(list(rows)))
 
 
-def test_equal_prefixes_of_one_tenant_have_one_key() -> None:
-    assert prefix_key("t", chat("be kind", "a")) == prefix_key("t", chat("be kind", "b"))
-    assert prefix_key("t", chat("be kind", "a")) != prefix_key("t", chat("be brief", "a"))
-    assert prefix_key("t", chat("be kind", "a")) != prefix_key("u", chat("be kind", "a"))
+def keyed(packs: list[Pack]) -> list[set[int]]:
+    """The rows of each shard that has a key."""
+    return [{row.index for row in pack.rows} for pack in packs if pack.prefix_key is not None]
+
+
+def test_equal_beginnings_of_one_tenant_have_equal_keys() -> None:
+    one, other = row(0, LONG, "why?"), row(1, LONG, "when?")
+
+    assert one.prefix_keys == other.prefix_keys
+    assert not {*one.prefix_keys} & {*row(2, "Be " + LONG, "why?").prefix_keys}
+    assert not {*one.prefix_keys} & {*row(3, LONG, "why?", tenant="u").prefix_keys}
 
 
 def test_interleaved_groups_are_brought_together() -> None:
-    rows = [row(index, "ab"[index % 2]) for index in range(6)]
+    packs = pack(row(index, "AB"[index % 2] + LONG, str(index)) for index in range(4 * MIN_GROUP))
 
-    packs = list(grouping.pack(rows))
+    assert keyed(packs) == [{*range(0, 4 * MIN_GROUP, 2)}, {*range(1, 4 * MIN_GROUP, 2)}]
+    assert len({pack.prefix_key for pack in packs}) == 2
 
-    assert [[each.index for each in pack.rows] for pack in packs] == [[0, 2, 4], [1, 3, 5]]
-    assert [pack.prefix_key for pack in packs] == ["a", "b"]
+
+def test_a_document_before_the_question_is_found_in_one_message() -> None:
+    documents = [f"Document {letter}: " + letter * 3000 for letter in "XY"]
+
+    packs = pack(
+        row(index, LONG, documents[index % 2] + f" What is {index}?")
+        for index in range(4 * MIN_GROUP)
+    )
+
+    assert keyed(packs) == [{*range(0, 4 * MIN_GROUP, 2)}, {*range(1, 4 * MIN_GROUP, 2)}]
+
+
+def test_a_few_rows_that_share_more_stay_with_those_that_share_less() -> None:
+    common = [row(index, LONG, str(index)) for index in range(2 * MIN_GROUP)]
+    few = [row(1000 + index, LONG, "x" * 5000 + str(index)) for index in range(MIN_GROUP - 1)]
+
+    (group,) = keyed(pack(common + few))
+
+    assert group == {row.index for row in common + few}
+
+
+def test_an_equal_prefix_has_one_key_in_every_window() -> None:
+    windows = [[row(index, LONG, f"{at} {index}") for index in range(MIN_GROUP)] for at in range(2)]
+
+    first, second = ({pack.prefix_key for pack in pack(window)} for window in windows)
+
+    assert first == second != {None}
+
+
+def test_neighbours_within_a_shard_share_most() -> None:
+    rows = [row(index, LONG, f"{index % 4} {index}") for index in range(4 * MIN_GROUP)]
+    random.Random(0).shuffle(rows)
+
+    (shard,) = pack(rows)
+
+    kinds = [each.index % 4 for each in shard.rows]
+    assert kinds == sorted(kinds)
 
 
 def test_rows_that_share_nothing_are_packed_together_without_a_key() -> None:
-    (pack,) = grouping.pack([row(index, str(index)) for index in range(5)])
+    (shard,) = pack(row(index, str(index)) for index in range(5))
 
-    assert (pack.prefix_key, len(pack.rows), pack.cost) == (None, 5, 50)
+    assert (shard.prefix_key, len(shard.rows), shard.cost) == (None, 5, 50)
 
 
 def test_a_huge_row_holds_up_nobody() -> None:
-    rows = [row(0, "a"), row(1, "a", cost=MAX_SHARD_COST), row(2, "a")]
+    rows = [row(0, "a"), row(1, "b", cost=MAX_SHARD_COST), row(2, "c")]
 
-    assert [len(pack.rows) for pack in grouping.pack(rows)] == [1, 1, 1]
+    assert [len(shard.rows) for shard in pack(rows)] == [1, 1, 1]
 
 
 @given(
@@ -58,22 +109,25 @@ def test_a_huge_row_holds_up_nobody() -> None:
     )
 )
 def test_every_row_is_in_one_shard_and_shards_are_bounded(drawn: list[tuple[str, int]]) -> None:
-    rows = [row(index, key, cost) for index, (key, cost) in enumerate(drawn)]
+    rows = [
+        row(index, letter + LONG, str(index), cost=cost)
+        for index, (letter, cost) in enumerate(drawn)
+    ]
 
-    packs = list(grouping.pack(rows))
+    packs = pack(rows)
 
-    assert sorted(each.index for pack in packs for each in pack.rows) == list(range(len(rows)))
-    for pack in packs:
-        assert 0 < len(pack.rows) <= MAX_SHARD_ROWS
-        assert pack.cost <= MAX_SHARD_COST or len(pack.rows) == 1
-        assert pack.cost == sum(each.cost for each in pack.rows)
-        assert pack.prefix_key is None or {each.prefix_key for each in pack.rows} == {
-            pack.prefix_key
-        }
+    assert sorted(each.index for shard in packs for each in shard.rows) == list(range(len(rows)))
+    for shard in packs:
+        assert 0 < len(shard.rows) <= MAX_SHARD_ROWS
+        assert shard.cost <= MAX_SHARD_COST or len(shard.rows) == 1
+        assert shard.cost == sum(each.cost for each in shard.rows)
+        assert shard.prefix_key is None or all(
+            shard.prefix_key in each.prefix_keys for each in shard.rows
+        )
 
 
 @given(st.dictionaries(st.sampled_from(["model", "messages", "prompt"]), json_values))
 def test_no_body_of_a_file_makes_it_raise(body: dict[str, object]) -> None:
     as_read = orjson.loads(json.dumps(body))
 
-    assert len(prefix_key("t", as_read)) == 32
+    assert all(len(key) == 32 for key in prefix_keys("t", prompt_text(as_read)))
