@@ -1,12 +1,17 @@
 """Which database a command means: the environment's, or that of the stack in a data directory."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from sqlalchemy.orm import Session
 
 from cli import up_file
 from cli.errors import CommandFailed
 from cli.servers.embedded import Identity
 from cli.settings import CommandSettings
+from jobs.database import connect, sessions_of
 from jobs.settings import read
 
 
@@ -16,6 +21,23 @@ def database_url(data_dir: Path) -> str:
         return settings.database.url.get_secret_value()
     url: str = _running(data_dir)["database_url"]
     return url
+
+
+def api_access(data_dir: Path) -> tuple[str, str]:
+    """The address and key of a running stack's API."""
+    facts = _running(data_dir)
+    return facts["api_url"], facts["api_key"]
+
+
+@contextmanager
+def transaction(data_dir: Path) -> Iterator[Session]:
+    """One transaction in that database."""
+    engine = connect(database_url(data_dir), pool_size=1)
+    try:
+        with sessions_of(engine).begin() as session:
+            yield session
+    finally:
+        engine.dispose()
 
 
 def server_key(data_dir: Path) -> str:

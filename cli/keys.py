@@ -1,7 +1,5 @@
 """`gristmill keys`: who may use a deployment."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -9,12 +7,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy.orm import Session
 
 from cli import deployment
 from cli.errors import CommandFailed
 from jobs import keys
-from jobs.database import connect, sessions_of
 from jobs.models import ApiKey
 from jobs.secrets import Secrets
 
@@ -38,7 +34,7 @@ def create(
     data_dir: DataDir = _STANDARD_DIR,
 ) -> None:
     """Print a new key, which is never shown again.  A tenant that is not there is created."""
-    with _session(data_dir) as session:
+    with deployment.transaction(data_dir) as session:
         tenant_id = keys.find_tenant(session, name=tenant)
         if tenant_id is None:
             secrets = Secrets(deployment.server_key(data_dir))
@@ -57,7 +53,7 @@ def create(
 def list_(*, tenant: Tenant = "default", data_dir: DataDir = _STANDARD_DIR) -> None:
     """Show a tenant's keys: their ids and names, never the keys themselves."""
     table = Table("id", "name", "admin", "created", "last used", "state")
-    with _session(data_dir) as session:
+    with deployment.transaction(data_dir) as session:
         tenant_id = keys.find_tenant(session, name=tenant)
         if tenant_id is None:
             raise CommandFailed(f"there is no tenant named {tenant!r}")
@@ -73,7 +69,7 @@ def revoke(
     data_dir: DataDir = _STANDARD_DIR,
 ) -> None:
     """End a key for good."""
-    with _session(data_dir) as session:
+    with deployment.transaction(data_dir) as session:
         keys.revoke_key(session, key_id=key_id)
     print(f"{key_id} is revoked")
 
@@ -82,16 +78,6 @@ def revoke(
 def server_key() -> None:
     """Print a new SECRETS__KEY for a deployment.  Every process of one must have the same."""
     print(Secrets.generate_key())
-
-
-@contextmanager
-def _session(data_dir: Path) -> Iterator[Session]:
-    engine = connect(deployment.database_url(data_dir), pool_size=1)
-    try:
-        with sessions_of(engine).begin() as session:
-            yield session
-    finally:
-        engine.dispose()
 
 
 def _row(key: ApiKey) -> list[str]:

@@ -10,7 +10,7 @@ from jobs.storage import Storage
 
 
 def read_reference(
-    storage: Storage, location: Location, *, tenant_id: UUID, max_bytes: int
+    storage: Storage, location: Location, *, tenant_id: UUID, max_bytes: int | None = None
 ) -> NewFile:
     """What there is to know of an object, all of it read once; its text is judged when it runs.
 
@@ -20,9 +20,9 @@ def read_reference(
     found = bucket.find(location.key)
     if found is None:
         raise NotFound(f"There is no object at {location} that we may read.", param="source")
-    if found.size > max_bytes:
+    if max_bytes is not None and found.size > max_bytes:
         raise TooLarge(f"{location} has over {max_bytes:,} bytes. Split it.", param="source")
-    check = FileCheck(max_bytes=max_bytes, text=False, param="source")
+    check = FileCheck(max_bytes=found.size, text=False, param="source")
     for _ in check.passing(bucket.stream(location.key, etag=found.etag)):
         pass
     return NewFile(

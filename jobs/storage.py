@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -238,6 +239,16 @@ class Storage:
             for at in range(0, len(keys), _DELETE_PAGE):
                 page = [{"Key": key} for key in keys[at : at + _DELETE_PAGE]]
                 self._s3.delete_objects(Bucket=self.bucket, Delete={"Objects": page})  # type: ignore[typeddict-item]
+
+    def abort_uploads(self, *, older_than: timedelta) -> None:
+        """Give back the space of multipart writes that nobody will complete."""
+        began_before = datetime.now(UTC) - older_than
+        pages = self._s3.get_paginator("list_multipart_uploads")
+        with _errors_named():
+            for page in pages.paginate(Bucket=self.bucket):
+                for upload in page.get("Uploads", ()):
+                    if upload["Initiated"] < began_before:
+                        self._abort(upload["Key"], upload["UploadId"])
 
     def ensure_bucket(self) -> None:
         with _errors_named():

@@ -46,6 +46,10 @@ class WatchdogSettings(Group):
     hang_after: timedelta = timedelta(seconds=120)
 
 
+class DropSettings(Group):
+    look_every: timedelta = timedelta(seconds=10)  # into each drop folder
+
+
 class WorkerSettings(BaseSettings):
     """Both programs'."""
 
@@ -63,6 +67,7 @@ class WorkerSettings(BaseSettings):
 
 class ControlSettings(WorkerSettings):
     webhooks: WebhookSettings = WebhookSettings()
+    drops: DropSettings = DropSettings()
     threads: Annotated[int, Field(ge=1)] = 4
 
 

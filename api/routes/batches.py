@@ -11,8 +11,8 @@ from api.bodies import body_of, documented
 from api.deps import AllServices, CurrentCaller, DbSession, after_id, row_id
 from api.schemas.batches import BatchCreate, BatchObject
 from api.schemas.given import ListOf
-from api.schemas.sent import PageQuery, window
-from jobs import finishing, ids, intake, locations, reading, tenants
+from api.schemas.sent import PageQuery
+from jobs import finishing, ids, intake, locations, reading, tenants, windows
 from jobs.doorbell import CONTROL
 from jobs.intake import NewBatch
 from jobs.keys import Caller
@@ -94,7 +94,7 @@ def _new(body: BatchCreate, *, allow_private: bool) -> NewBatch:
         endpoint=body.endpoint,
         input_file_id=row_id(ids.FILE, body.input_file_id, param="input_file_id"),
         completion_window=body.completion_window,
-        expires_in=window(body.completion_window),
+        expires_in=windows.parse(body.completion_window),
         interactive=body.priority == "interactive",
         on_invalid_line=OnInvalidLine(body.on_invalid_line),
         output_expires_after=None if expiry is None else expiry.seconds,

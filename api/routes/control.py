@@ -10,8 +10,7 @@ from api.bodies import body_of, documented
 from api.deps import AllServices, CurrentCaller, DbSession, row_id
 from api.schemas.batches import BatchObject
 from api.schemas.control import BatchChange, BatchRetry, DeletedBatch
-from api.schemas.sent import window
-from jobs import control, deletion, earlier, ids, intake, reading
+from jobs import control, deletion, earlier, ids, intake, reading, windows
 from jobs.control import Change
 from jobs.doorbell import CONTROL, inference_queue
 from jobs.intake import NewBatch
@@ -80,7 +79,7 @@ def _change(body: BatchChange) -> Change:
         interactive=None if body.priority is None else body.priority == "interactive",
         paused=body.paused,
         deadline=body.deadline,
-        window=None if text is None else window(text),
+        window=None if text is None else windows.parse(text),
         completion_window=text,
         metadata=body.new_metadata,
     )
@@ -94,7 +93,7 @@ def _retry(parent: Job, body: BatchRetry) -> NewBatch:
         endpoint=parent.endpoint,
         input_file_id=parent.input_file_id,
         completion_window=text,
-        expires_in=window(text),
+        expires_in=windows.parse(text),
         interactive=parent.interactive if body.priority is None else body.priority == "interactive",
         on_invalid_line=parent.on_invalid_line,
         output_expires_after=parent.output_expires_after,

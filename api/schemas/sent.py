@@ -1,11 +1,10 @@
 """What a body may hold: text, metadata, a window of time."""
 
-import re
-from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from jobs import windows
 from jobs.files import UPLOAD_PURPOSES
 from jobs.requests import BODIES
 
@@ -61,20 +60,9 @@ class Expiry(Sent):
 
 Priority = Literal["bulk", "interactive"]
 
-_WINDOW = re.compile(r"([0-9]{1,4})([hd])")
-
-
-def window(text: str) -> timedelta:
-    """`24h` or `7d` as a time.  Raises ValueError for anything else."""
-    parts = _WINDOW.fullmatch(text)
-    if parts is None or int(parts[1]) == 0:
-        raise ValueError("must be a number of hours or days, like '24h' or '7d'")
-    number = int(parts[1])
-    return timedelta(hours=number) if parts[2] == "h" else timedelta(days=number)
-
 
 def _window_text(text: str) -> str:
-    window(text)
+    windows.parse(text)
     return text
 
 

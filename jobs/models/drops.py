@@ -36,7 +36,10 @@ class DropObject(Base):
     drop_id: Mapped[UUID] = mapped_column(ForeignKey(Drop.id), primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)
     etag: Mapped[str] = mapped_column(primary_key=True)
-    job_id: Mapped[UUID] = mapped_column(ForeignKey(Job.id), unique=True)
+    # Null once its batch is deleted: what has run once is not picked up again.
+    job_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey(Job.id, ondelete="SET NULL"), unique=True
+    )
     created_at: Mapped[datetime] = created_at_now()
     settled_at: Mapped[datetime | None]  # its batch has ended, and that is known in the folder
 

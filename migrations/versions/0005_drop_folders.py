@@ -40,7 +40,7 @@ def upgrade() -> None:
         sa.Column("drop_id", sa.Uuid(), nullable=False),
         sa.Column("key", sa.Text(), nullable=False),
         sa.Column("etag", sa.Text(), nullable=False),
-        sa.Column("job_id", sa.Uuid(), nullable=False),
+        sa.Column("job_id", sa.Uuid(), nullable=True),
         sa.Column(
             "created_at",
             sa.DateTime(timezone=True),
@@ -49,7 +49,12 @@ def upgrade() -> None:
         ),
         sa.Column("settled_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(["drop_id"], ["drops.id"], name=op.f("drop_objects_drop_id_fkey")),
-        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("drop_objects_job_id_fkey")),
+        sa.ForeignKeyConstraint(
+            ["job_id"],
+            ["jobs.id"],
+            name=op.f("drop_objects_job_id_fkey"),
+            ondelete="SET NULL",
+        ),
         sa.PrimaryKeyConstraint("drop_id", "key", "etag", name=op.f("drop_objects_pkey")),
         sa.UniqueConstraint("job_id", name=op.f("drop_objects_job_id_key")),
     )

@@ -8,7 +8,9 @@ from jobs.models import WorkerKind
 from jobs.secrets import Secrets
 from jobs.storage import Storage
 from worker.beat import Beat, HoldsNoShards, Rhythm
+from worker.control.drops import DropWatch
 from worker.control.finalizer import Finalizer
+from worker.control.janitor import Janitor
 from worker.control.planner import Planner
 from worker.control.sweeper import Sweeper
 from worker.control.tasks import Desk
@@ -18,6 +20,7 @@ from worker.settings import ControlSettings
 
 # Seconds.  Work that no bell announced waits no longer than this.
 _LOOK_EVERY = 5.0
+_TIDY_EVERY = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,13 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
         deliver=webhooks.deliver_next,
     )
     sweeper = Sweeper(sessions, storage, doorbell)
+    watch, janitor = DropWatch(sessions, storage, doorbell), Janitor(sessions, storage)
     sweep_interval = settings.leases.sweep_interval.total_seconds()
     timers = (
         Timer(sweeper.sweep, interval=sweep_interval, name="sweeper"),
         Timer(desk.work, interval=_LOOK_EVERY, name="look"),
+        Timer(watch.look, interval=settings.drops.look_every.total_seconds(), name="drops"),
+        Timer(janitor.tidy, interval=_TIDY_EVERY, name="janitor"),
     )
     return ControlWorker(beat, desk, timers)
 

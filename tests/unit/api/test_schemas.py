@@ -1,11 +1,10 @@
-"""What a client reads of a job's state, and the fields that bodies may have."""
+"""What a client reads of a job's state."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 from api.schemas.batches import status_of
-from api.schemas.sent import window
 from jobs.models import Job, JobState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,24 +31,3 @@ def test_a_batchs_state_is_shown_in_openais_words(
     state: JobState, ends_as: JobState | None, seen: str
 ) -> None:
     assert status_of(Job(state=state, ends_as=ends_as)) == seen
-
-
-@pytest.mark.parametrize(
-    ("text", "length"),
-    [
-        ("1h", timedelta(hours=1)),
-        ("24h", timedelta(days=1)),
-        ("7d", timedelta(days=7)),
-        ("9999d", timedelta(days=9999)),
-    ],
-)
-def test_a_window_is_hours_or_days(text: str, length: timedelta) -> None:
-    assert window(text) == length
-
-
-@pytest.mark.parametrize(
-    "text", ["", "h", "24", "0h", "-1h", "1.5h", "24 h", "24h\n", "10000d", "٣h"]
-)
-def test_anything_else_is_no_window(text: str) -> None:
-    with pytest.raises(ValueError, match="hours or days"):
-        window(text)

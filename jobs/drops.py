@@ -1,0 +1,165 @@
+"""Drop folders: which there are, and which versions of which of their objects have become batches.
+
+An object's row, its file and its batch are made in one transaction, and the row's key is the
+object's and its ETag: so each version becomes one batch, whoever sees it first and dies on the way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.orm import Session
+
+from jobs import files, intake, windows
+from jobs.errors import InvalidValue
+from jobs.files import NewFile
+from jobs.intake import NewBatch
+from jobs.locations import Location
+from jobs.models import Drop, DropObject, JobState
+from jobs.storage import StoredObject
+
+INPUT = ".jsonl"
+RESULTS = (".output.jsonl", ".error.jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class EndedObject:
+    """A dropped object whose batch has ended.  `newest`: no later version of it was dropped."""
+
+    location: Location
+    job_id: UUID
+    state: JobState
+    errors: list[dict[str, Any]]
+    newest: bool
+
+
+def stem(location: Location) -> str:
+    """What the addresses of an object's results begin with."""
+    return str(location).removesuffix(INPUT.removeprefix("."))
+
+
+def is_input(key: str) -> bool:
+    return key.endswith(INPUT) and not key.endswith(RESULTS)
+
+
+_OVERLAPS = text("""
+    SELECT 1 FROM drops
+     WHERE bucket = :bucket AND ended_at IS NULL
+       AND (starts_with(prefix, :prefix) OR starts_with(:prefix, prefix))
+       AND (tenant_id, prefix) <> (:tenant_id, :prefix)
+     LIMIT 1
+""")
+
+
+def put(session: Session, *, tenant_id: UUID, folder: Location, endpoint: str, window: str) -> None:
+    """Watch `folder` for this tenant from now on, or change what its objects run as.
+
+    Raises InvalidValue if another watched folder is in it, or it in another: whose would they be?
+    """
+    place = {"tenant_id": tenant_id, "bucket": folder.bucket, "prefix": folder.key}
+    if session.execute(_OVERLAPS, place).first() is not None:
+        raise InvalidValue(f"{folder} overlaps with another drop folder.", param="prefix")
+    runs_as = {"endpoint": endpoint, "completion_window": window}
+    session.execute(
+        insert(Drop)
+        .values(**place, **runs_as)
+        .on_conflict_do_update(index_elements=list(place), set_={**runs_as, "ended_at": None})
+    )
+
+
+def end(session: Session, *, tenant_id: UUID, folder: Location) -> bool:
+    """Watch it no more.  What it has become goes on.  False if it was not watched."""
+    ended = (
+        update(Drop)
+        .where(Drop.tenant_id == tenant_id, Drop.bucket == folder.bucket)
+        .where(Drop.prefix == folder.key, Drop.ended_at.is_(None))
+        .values(ended_at=func.now())
+        .returning(Drop.id)
+    )
+    return session.scalar(ended) is not None
+
+
+def watched(session: Session, *, tenant_id: UUID | None = None) -> Sequence[Drop]:
+    """All drop folders, or one tenant's."""
+    query = select(Drop).where(Drop.ended_at.is_(None)).order_by(Drop.created_at, Drop.id)
+    if tenant_id is not None:
+        query = query.where(Drop.tenant_id == tenant_id)
+    return session.scalars(query.limit(1000)).all()
+
+
+_KNOWN = text("""
+    SELECT o.key, o.etag FROM drop_objects o
+      JOIN unnest(CAST(:keys AS text[]), CAST(:etags AS text[])) AS seen (key, etag)
+           ON seen.key = o.key AND seen.etag = o.etag
+     WHERE o.drop_id = :drop_id
+""")
+
+
+def unknown(session: Session, drop: Drop, seen: Sequence[StoredObject]) -> list[StoredObject]:
+    """Those of a page of objects that have not become batches yet."""
+    values = {
+        "drop_id": drop.id,
+        "keys": [found.key for found in seen],
+        "etags": [found.etag for found in seen],
+    }
+    known = {(row.key, row.etag) for row in session.execute(_KNOWN, values)}
+    return [found for found in seen if (found.key, found.etag) not in known]
+
+
+# Of two that take it at once, the second waits here for the first to commit, and gets no row.
+_TAKE = text("""
+    INSERT INTO drop_objects (drop_id, key, etag)
+    SELECT id, :key, :etag FROM drops WHERE id = :drop_id AND ended_at IS NULL
+        ON CONFLICT DO NOTHING
+    RETURNING 1
+""")
+
+
+def take(session: Session, drop: Drop, new: NewFile) -> bool:
+    """Make a batch of an object.  False if somebody has, or the folder is watched no more."""
+    name = {"drop_id": drop.id, "key": new.storage_key, "etag": new.etag}
+    if session.execute(_TAKE, name).first() is None:
+        return False
+    file = files.add(session, new)
+    batch = NewBatch(
+        endpoint=drop.endpoint,
+        input_file_id=file.id,
+        completion_window=drop.completion_window,
+        expires_in=windows.parse(drop.completion_window),
+        output_prefix=stem(Location(drop.bucket, new.storage_key)),
+    )
+    job = intake.create_batch(session, tenant_id=drop.tenant_id, new=batch)
+    session.execute(update(DropObject).filter_by(**name).values(job_id=job.id))
+    return True
+
+
+_ENDED = text("""
+    SELECT d.bucket, o.key, o.job_id, j.state, coalesce(j.errors, '[]') AS errors,
+           NOT EXISTS (SELECT 1 FROM drop_objects later
+                        WHERE later.drop_id = o.drop_id AND later.key = o.key
+                          AND later.created_at > o.created_at) AS newest
+      FROM drop_objects o
+      JOIN drops d ON d.id = o.drop_id
+      JOIN jobs j ON j.id = o.job_id
+     WHERE o.settled_at IS NULL AND j.finished_at IS NOT NULL
+     LIMIT :limit
+""")
+
+
+def ended(session: Session, *, limit: int) -> list[EndedObject]:
+    """Objects whose batch has ended, until they are settled."""
+    return [
+        EndedObject(
+            Location(row.bucket, row.key), row.job_id, JobState(row.state), row.errors, row.newest
+        )
+        for row in session.execute(_ENDED, {"limit": limit})
+    ]
+
+
+def settle(session: Session, job_id: UUID) -> None:
+    """All that was to be said of an object's end has been said."""
+    settled = update(DropObject).where(DropObject.job_id == job_id)
+    session.execute(settled.values(settled_at=func.now()))

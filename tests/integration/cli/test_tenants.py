@@ -1,0 +1,91 @@
+"""`gristmill tenants` writes what the API and the control program go by."""
+
+from collections.abc import Callable
+
+import pytest
+
+from typer.testing import CliRunner, Result
+
+from cli.errors import CommandFailed
+from cli.main import app
+from jobs import drops, tenants
+from jobs.errors import InvalidValue
+from tests.fixtures.work import Work
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(work: Work, database_url: str) -> Run:
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(
+            app, ["tenants", *arguments], env={"DATABASE__URL": database_url, "COLUMNS": "200"}
+        )
+
+    return run
+
+
+def allowed(work: Work) -> list[str]:
+    with work.sessions() as session:
+        return tenants.allowed(session, tenant_id=work.tenant_id)
+
+
+def watched(work: Work) -> list[tuple[str, str, str, str]]:
+    with work.sessions() as session:
+        return [
+            (drop.bucket, drop.prefix, drop.endpoint, drop.completion_window)
+            for drop in drops.watched(session, tenant_id=work.tenant_id)
+        ]
+
+
+def test_a_prefix_is_allowed_once_and_taken_back(work: Work, run: Run) -> None:
+    for uri in ("s3://data/in", "s3://data/in/", "s3://data/out"):
+        assert run("allow", "acme", uri).exit_code == 0
+    assert allowed(work) == ["s3://data/in/", "s3://data/out/"]
+
+    result = run("allow", "acme", "s3://data/in", "--remove")
+
+    assert "acme may no longer use s3://data/in/" in result.stdout
+    assert allowed(work) == ["s3://data/out/"]
+
+
+def test_a_drop_folder_is_set_changed_and_taken_back(work: Work, run: Run) -> None:
+    assert run("drop", "acme", "s3://data/in").exit_code == 0
+    assert watched(work) == [("data", "in/", "/v1/chat/completions", "24h")]
+
+    run("drop", "acme", "s3://data/in", "--endpoint", "/v1/completions", "--window", "7d")
+    assert watched(work) == [("data", "in/", "/v1/completions", "7d")]
+
+    assert run("drop", "acme", "s3://data/in", "--remove").exit_code == 0
+    assert watched(work) == []
+
+
+def test_what_a_tenant_may_use_is_shown(run: Run) -> None:
+    run("allow", "acme", "s3://data/out")
+    run("drop", "acme", "s3://data/in")
+
+    shown = run("show", "acme").stdout
+
+    assert "s3://data/out/" in shown
+    assert "s3://data/in/" in shown
+    assert "/v1/chat/completions" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        (["allow", "nobody", "s3://data/in"], CommandFailed, "no tenant named 'nobody'"),
+        (["allow", "acme", "data/in"], InvalidValue, "must be like s3://"),
+        (["drop", "acme", "s3://data/in", "--window", "soon"], CommandFailed, "--window must be"),
+        (["drop", "acme", "s3://data/in", "--endpoint", "/v1/x"], CommandFailed, "--endpoint must"),
+        (["drop", "acme", "s3://data/in", "--remove"], CommandFailed, "is no drop folder of acme"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_said(
+    run: Run, arguments: list[str], error: type[Exception], says: str
+) -> None:
+    result = run(*arguments)
+
+    assert isinstance(result.exception, error)
+    assert says in str(result.exception)

@@ -1,0 +1,98 @@
+"""The periodic task that makes batches of what people put into drop folders.
+
+A folder is listed whole each time: an object is known by its row, not by when it came, so nothing
+is missed.  Its results are written beside it by the finalizer, as to any output prefix; of a file
+that cannot run, this says why.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import orjson
+
+from jobs import drops
+from jobs.database import Sessions
+from jobs.doorbell import CONTROL, Doorbell
+from jobs.drops import EndedObject
+from jobs.errors import RequestRefused, StorageRefused, StorageUnavailable
+from jobs.locations import Location, of_result
+from jobs.models import Drop, JobState
+from jobs.references import read_reference
+from jobs.storage import Storage, StoredObject
+
+log = logging.getLogger(__name__)
+
+_PAGE = 1000
+_MAX_TAKEN = 100  # of one folder in one round, so that none waits for another's thousands
+_MAX_TOLD = 100
+
+
+class DropWatch:
+    def __init__(self, sessions: Sessions, storage: Storage, doorbell: Doorbell) -> None:
+        self._sessions = sessions
+        self._storage = storage
+        self._doorbell = doorbell
+
+    def look(self) -> None:
+        """One round over all folders."""
+        with self._sessions() as session:
+            watched = drops.watched(session)
+        for drop in watched:
+            try:
+                self._look_into(drop)
+            except StorageUnavailable as error:
+                log.warning("s3://%s/%s cannot be read: %s", drop.bucket, drop.prefix, error)
+        self._tell()
+
+    def _look_into(self, drop: Drop) -> None:
+        if drop.bucket == self._storage.bucket:
+            log.error("a drop folder lies in our own bucket", extra={"drop": str(drop.id)})
+            return
+        for found in islice(self._unknown(drop), _MAX_TAKEN):
+            self._take(drop, found)
+
+    def _unknown(self, drop: Drop) -> Iterator[StoredObject]:
+        objects = self._storage.within(drop.bucket).objects(drop.prefix)
+        for page in _pages(found for found in objects if drops.is_input(found.key)):
+            with self._sessions() as session:
+                unknown = drops.unknown(session, drop, page)
+            yield from unknown
+
+    def _take(self, drop: Drop, found: StoredObject) -> None:
+        location = Location(drop.bucket, found.key)
+        try:
+            new = read_reference(self._storage, location, tenant_id=drop.tenant_id)
+            with self._sessions.begin() as session:
+                taken = drops.take(session, drop, new)
+        except RequestRefused as refusal:  # changed or gone meanwhile, or over a quota
+            log.warning("%s waits for the next round: %s", location, refusal)
+            return
+        if taken:
+            log.info("%s is a batch now", location)
+            self._doorbell.ring(CONTROL)
+
+    def _tell(self) -> None:
+        with self._sessions() as session:
+            ended = drops.ended(session, limit=_MAX_TOLD)
+        for each in ended:
+            self._write_why(each)
+            with self._sessions.begin() as session:
+                drops.settle(session, each.job_id)
+
+    def _write_why(self, ended: EndedObject) -> None:
+        """Put the errors of a file that could not run beside it."""
+        if ended.state is not JobState.FAILED or not ended.newest:
+            return
+        place = of_result(drops.stem(ended.location), ended.job_id, "error")
+        lines = b"".join(orjson.dumps(error) + b"\n" for error in ended.errors)
+        try:
+            self._storage.within(place.bucket).put(place.key, lines)
+        except StorageRefused as refusal:
+            log.warning("%s cannot be written: %s", place, refusal)
+
+
+def _pages(objects: Iterable[StoredObject]) -> Iterator[list[StoredObject]]:
+    rest = iter(objects)
+    while page := list(islice(rest, _PAGE)):
+        yield page
