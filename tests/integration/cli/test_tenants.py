@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-
 from typer.testing import CliRunner, Result
 
 from cli.errors import CommandFailed

@@ -1,13 +1,9 @@
 """What a client reads of a job's state."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from api.schemas.batches import status_of
 from jobs.models import Job, JobState
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
