@@ -13,11 +13,13 @@ import typer
 from rich.console import Console
 from sqlalchemy.exc import OperationalError
 
-from cli import bench, deployment, keys
+from cli import bench, deployment, keys, tenants
 from cli.errors import CommandFailed, MissingPart
 from cli.interrupts import Interrupted
 from cli.stack import Model
+from cli.submit import submit
 from cli.up import up as run_up
+from cli.verify import verify
 from jobs.errors import JobsError
 from jobs.settings import SettingsUnusable
 from migrations.upgrade import upgrade
@@ -28,7 +30,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(keys.app, name="keys")
+app.add_typer(tenants.app, name="tenants")
 app.add_typer(bench.app, name="bench")
+app.command()(submit)
+app.command()(verify)
 
 
 class EngineChoice(StrEnum):

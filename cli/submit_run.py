@@ -1,0 +1,165 @@
+"""What `gristmill submit` does: upload, create, follow, download, verify; and remembers each."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+
+from cli.api_client import Answer, Api
+from cli.errors import CommandFailed
+from cli.receipt_check import Downloads, differences
+from cli.submission import Memory, Submission
+
+_LOOK_EVERY = 0.5  # seconds
+_TERMINAL = ("completed", "failed", "expired", "cancelled")
+
+
+class Ending(IntEnum):
+    """The exit code.  1 is every error of the command itself."""
+
+    COMPLETED = 0
+    SOME_FAILED = 3
+    FAILED = 4
+    EXPIRED = 5
+    CANCELLED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where results go: `FOLDER/STEM.output.jsonl` and so on."""
+
+    folder: Path
+    stem: str
+
+    def of(self, name: str) -> Path:
+        return self.folder / f"{self.stem}.{name}"
+
+
+class Run:
+    def __init__(self, api: Api, file: Path, places: Places, console: Console) -> None:
+        self._api = api
+        self._file = file
+        self._places = places
+        self._console = console
+        self._memory = Memory(places.of("submission.json"))
+
+    def go(self, body: dict[str, Any], *, wait: bool, again: bool) -> Ending:
+        self._places.folder.mkdir(parents=True, exist_ok=True)
+        fresh = Submission.of(self._file, base_url=self._api.base_url, options=body)
+        submission = fresh.again() if again else self._memory.recall(fresh)
+        self._memory.keep(submission)
+        submission = self._created(submission, body)
+        print(submission.batch_id)
+        if not wait:
+            return Ending.COMPLETED
+        batch = self._followed(f"/v1/batches/{submission.batch_id}")
+        self._download(batch)
+        self._memory.forget()
+        return self._tell(batch)
+
+    def _created(self, submission: Submission, body: dict[str, Any]) -> Submission:
+        if submission.file_id is None:
+            submission = submission.with_file(self._upload(submission.idempotency_key))
+            self._memory.keep(submission)
+        if submission.batch_id is None:
+            batch = self._api.create_batch(
+                body | {"input_file_id": submission.file_id},
+                key=f"batch-{submission.idempotency_key}",
+            )
+            submission = submission.with_batch(batch["id"])
+            self._memory.keep(submission)
+        return submission
+
+    def _upload(self, key: str) -> str:
+        with self._bytes_bar("uploading", self._file.stat().st_size) as advance:
+            uploaded = self._api.upload(self._file, key=f"file-{key}", watch=advance)
+        return str(uploaded["id"])
+
+    def _followed(self, path: str) -> Answer:
+        batch = self._api.get(path)
+        with self._bar(MofNCompleteColumn()) as bar:
+            task = bar.add_task("", total=None)
+            while batch["status"] not in _TERMINAL:
+                _show(bar, task, batch)
+                time.sleep(_LOOK_EVERY)
+                batch = self._api.get(path)
+            _show(bar, task, batch)
+        return batch
+
+    def _download(self, batch: Answer) -> None:
+        receipt = self._api.get(f"/v1/batches/{batch['id']}/receipt")
+        paths = {name: self._places.of(f"{name}.jsonl") for name in ("output", "error")}
+        for name, path in paths.items():
+            path.unlink(missing_ok=True)  # of an earlier run, which might be taken for this one's
+            if receipt[name] is not None:
+                with self._bytes_bar(f"downloading {name}", receipt[name]["bytes"]) as advance:
+                    self._api.download(receipt[name], path, watch=advance)
+        there = {name: path if receipt[name] else None for name, path in paths.items()}
+        text = json.dumps(receipt, indent=2) + "\n"
+        self._places.of("receipt.json").write_text(text, encoding="utf-8")
+        found = list(differences(receipt, Downloads(**there, input=self._file)))
+        if found:
+            raise CommandFailed(f"the results of {batch['id']} are not whole: {' '.join(found)}")
+
+    def _tell(self, batch: Answer) -> Ending:
+        counts = batch["request_counts"]
+        self._console.print(
+            f"{batch['status']}: {counts['completed']:,} completed, {counts['failed']:,} failed,"
+            f" of {counts['total']:,}; results in {self._places.folder}",
+            soft_wrap=True,
+        )
+        for fault in (batch["errors"] or {"data": []})["data"]:
+            place = "" if fault["line"] is None else f"line {fault['line']}: "
+            self._console.print(f"{place}{fault['message']}", markup=False, soft_wrap=True)
+        return _ending(batch)
+
+    def _bar(self, *columns: ProgressColumn) -> Progress:
+        described = TextColumn("{task.description}")
+        return Progress(
+            described, BarColumn(), *columns, TimeElapsedColumn(), console=self._console
+        )
+
+    @contextmanager
+    def _bytes_bar(self, what: str, size: int) -> Iterator[Callable[[int], None]]:
+        with self._bar(DownloadColumn(), TransferSpeedColumn()) as bar:
+            task = bar.add_task(what, total=size)
+            yield lambda done: bar.update(task, completed=done)
+
+
+def _show(bar: Progress, task: Any, batch: Answer) -> None:
+    counts, queue = batch["request_counts"], batch["queue"]
+    what = batch["status"]
+    if queue is not None and batch["status"] in ("validating", "in_progress"):
+        eta = queue["eta_seconds"]
+        what += f", {queue['reason']}" + ("" if eta is None else f", about {eta:,} s")
+    done = counts["completed"] + counts["failed"]
+    bar.update(task, description=what, completed=done, total=counts["total"] or None)
+
+
+def _ending(batch: Answer) -> Ending:
+    match batch["status"]:
+        case "completed":
+            counts = batch["request_counts"]
+            return Ending.SOME_FAILED if counts["failed"] else Ending.COMPLETED
+        case "failed":
+            return Ending.FAILED
+        case "expired":
+            return Ending.EXPIRED
+        case _:
+            return Ending.CANCELLED
