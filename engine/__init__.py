@@ -8,7 +8,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import EngineError, ModelUnusable
-from engine.requests import Completion, FinishReason, Message, Refusal, Request, SamplingParams
+from engine.requests import (
+    Alternative,
+    Completion,
+    FinishReason,
+    Grammar,
+    Message,
+    Refusal,
+    Request,
+    SamplingParams,
+    TokenAlternatives,
+    Tool,
+)
 from engine.stats import EngineStats
 
 if TYPE_CHECKING:
@@ -19,17 +30,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LLM",
+    "Alternative",
     "Completion",
     "Engine",
     "EngineError",
     "EngineSettings",
     "EngineStats",
     "FinishReason",
+    "Grammar",
     "Message",
     "ModelUnusable",
     "Refusal",
     "Request",
     "SamplingParams",
+    "TokenAlternatives",
+    "Tool",
     "load_engine",
 ]
 

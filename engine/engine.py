@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from itertools import count
 from time import perf_counter
 
+from engine.grammars import GrammarRefused, Grammars
 from engine.intake import Intake
 from engine.live_request import LiveRequest, seed_of
 from engine.model_runner import ModelRunner
 from engine.requests import Completion, Refusal, Request
-from engine.sampling import Draw
+from engine.sampling import GREEDY, Draw
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence
+from engine.shaping import Shaping, shapes_logits
 from engine.stats import Counters, EngineStats
 from engine.stopping import Stopping
 from engine.tokenizer import Tokenizer
@@ -31,12 +33,14 @@ class Engine:
         runner: ModelRunner,
         *,
         intake: Intake,
+        grammars: Grammars,
         tokenizer: Tokenizer,
         max_model_len: int,
     ) -> None:
         self._scheduler = scheduler
         self._runner = runner
         self._intake = intake
+        self._grammars = grammars
         self._tokenizer = tokenizer
         self._max_model_len = max_model_len
         self._live: dict[str, LiveRequest] = {}
@@ -82,8 +86,10 @@ class Engine:
         batch = self._scheduler.step()
         if not batch.chunks:
             return []
-        tokens = self._runner.run(batch, self._draw)
-        grown = self._scheduler.record(batch, tokens)
+        drawn = self._runner.run(batch, self._draw)
+        grown = self._scheduler.record(batch, drawn.tokens)
+        for row, found in drawn.logprobs.items():
+            self._live[grown[row].request_id].logprobs.append(found)
         ended = [completion for seq in grown if (completion := self._ending(seq))]
         self._scheduler.finish([self._live.pop(each.request_id).seq for each in ended])
         self._counters.count(batch, seconds=perf_counter() - started)
@@ -109,22 +115,29 @@ class Engine:
             salt=request.salt,
         )
         eos = frozenset() if params.ignore_eos else self._tokenizer.eos_token_ids
+        stop_ids = eos.union(params.stop_token_ids)
         stopping = Stopping(
-            self._tokenizer.decode,
-            max_tokens=seq.max_tokens,
-            stop_ids=eos.union(params.stop_token_ids),
-            stop=params.stop,
+            self._tokenizer.decode, max_tokens=seq.max_tokens, stop_ids=stop_ids, stop=params.stop
         )
-        self._live[request.request_id] = LiveRequest(request, seq, stopping, seed_of(request))
+        shaping = None
+        if shapes_logits(params):
+            shaping = Shaping(params, num_prompt_tokens=len(prompt), stop_ids=stop_ids)
+        live = LiveRequest(request, seq, stopping, seed_of(request), shaping)
+        self._live[request.request_id] = live
         self._scheduler.add(seq)
 
     def _draw(self, seq: Sequence) -> Draw:
-        return self._live[seq.request_id].draw()
+        live = self._live[seq.request_id]
+        try:
+            return live.draw(self._grammars)
+        except GrammarRefused as refusal:
+            live.failures.append(Refusal("grammar_too_complex", str(refusal)))
+            return GREEDY
 
     def _ending(self, seq: Sequence) -> Completion | None:
         live = self._live[seq.request_id]
         try:
-            return live.ending()
+            return live.ending(self._tokenizer.bytes_of)
         except Exception:  # whatever one request's text does, it must not end the others
             log.exception("completion failed", extra={"request_id": seq.request_id})
             return live.failure(Refusal("internal_error", "The completion could not be read."))

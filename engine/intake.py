@@ -8,8 +8,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from engine.refusals import refuse_length, refuse_params, refuse_token_ids
-from engine.requests import Refusal, Request
+from engine.grammars import Grammars
+from engine.refusals import (
+    refuse_length,
+    refuse_named_tokens,
+    refuse_params,
+    refuse_token_ids,
+)
+from engine.requests import Refusal, Request, SamplingParams
 from engine.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -26,17 +32,27 @@ Item: TypeAlias = Text | list[int] | Refusal
 
 
 class Intake:
-    def __init__(self, tokenizer: Tokenizer, *, vocab_size: int, max_model_len: int) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, grammars: Grammars, *, vocab_size: int, max_model_len: int
+    ) -> None:
         self._tokenizer = tokenizer
+        self._grammars = grammars
         self._vocab_size = vocab_size
         self._max_model_len = max_model_len
 
     def prompts(self, requests: Sequence[Request]) -> list[list[int] | Refusal]:
         """Return each request's prompt as token ids, in order, or its refusal."""
-        items = [refuse_params(request.params) or self._read(request) for request in requests]
+        items = [self._refuse(request.params) or self._read(request) for request in requests]
         for chats in (False, True):
             self._encode(items, chats=chats)
         return [self._check(r, item) for r, item in zip(requests, items, strict=True)]
+
+    def _refuse(self, params: SamplingParams) -> Refusal | None:
+        return (
+            refuse_params(params)
+            or refuse_named_tokens(params, vocab_size=self._vocab_size)
+            or (self._grammars.refuse(params.grammar) if params.grammar else None)
+        )
 
     def _read(self, request: Request) -> Item:
         prompt = request.prompt
@@ -52,8 +68,11 @@ class Intake:
         if not self._tokenizer.has_chat_template:
             message = "This model has no chat template: send a prompt, not messages."
             return Refusal("no_chat_template", message, "messages")
+        if request.tools and not self._tokenizer.template_takes_tools:
+            message = "This model's chat template takes no tools: leave them out."
+            return Refusal("tools_not_supported", message, "tools")
         try:
-            return Text(self._tokenizer.render_chat(messages), is_chat=True)
+            return Text(self._tokenizer.render_chat(messages, request.tools), is_chat=True)
         except Exception as error:  # the template is the model's code: it may raise anything
             log.warning("chat template failed", extra={"request_id": request.request_id})
             message = f"The model's chat template refuses these messages: {error}"

@@ -1,23 +1,42 @@
 """A request while the engine has it: what the client sent beside what is computed for it."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from engine.requests import Completion, FinishReason, Refusal, Request
+from engine.grammars import Grammars
+from engine.logprobs import TokenLogprobs
+from engine.requests import (
+    Alternative,
+    Completion,
+    FinishReason,
+    Refusal,
+    Request,
+    TokenAlternatives,
+)
 from engine.sampling import Draw
 from engine.sequence import Sequence
+from engine.shaping import Shaping
 from engine.stopping import Stopping
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRequest:
+    """shaping: None if nothing changes its logits
+    logprobs: of the tokens so far, if asked for
+    failures: why it cannot go on; it ends with the first
+    """
+
     request: Request
     seq: Sequence
     stopping: Stopping
     seed: int
+    shaping: Shaping | None = None
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    failures: list[Refusal] = field(default_factory=list)
 
-    def draw(self) -> Draw:
-        """How to choose the next token."""
+    def draw(self, grammars: Grammars) -> Draw:
+        """How to choose the next token.  Raises GrammarRefused."""
         params = self.request.params
         return Draw(
             temperature=params.temperature,
@@ -25,18 +44,38 @@ class LiveRequest:
             top_k=params.top_k,
             seed=self.seed,
             position=len(self.seq.token_ids),
+            min_p=params.min_p,
+            logprobs=params.logprobs,
+            edits=self.shaping.edits(self.seq.token_ids, grammars) if self.shaping else None,
         )
 
-    def ending(self) -> Completion | None:
+    def ending(self, bytes_of: Callable[[int], bytes]) -> Completion | None:
         """Look at the newest token; the completion, if it was the last."""
         seq = self.seq
+        if self.failures:
+            return self.failure(self.failures[0])
         reason = self.stopping.reason(seq.token_ids[-1], seq.num_output_tokens)
+        if self.shaping and self.shaping.completes(seq.token_ids[-1]):
+            reason = "stop"
         if reason is None:
             return None
-        return self._completion(reason, text=self.stopping.text(seq.output_ids))
+        text = self.stopping.text(seq.output_ids)
+        return replace(self._completion(reason, text=text), logprobs=self._alternatives(bytes_of))
 
     def failure(self, error: Refusal) -> Completion:
         return self._completion("error", error=error)
+
+    def _alternatives(self, bytes_of: Callable[[int], bytes]) -> list[TokenAlternatives] | None:
+        if self.request.params.logprobs is None:
+            return None
+        shown = len(self.stopping.shown(self.seq.output_ids))
+        return [
+            TokenAlternatives(
+                Alternative(found.token_id, bytes_of(found.token_id), found.logprob),
+                tuple(Alternative(token, bytes_of(token), value) for token, value in found.top),
+            )
+            for found in self.logprobs[:shown]
+        ]
 
     def _completion(
         self, reason: FinishReason, *, text: str = "", error: Refusal | None = None

@@ -10,6 +10,7 @@ from engine.block_pool import BlockPool
 from engine.config import EngineConfig, EngineSettings
 from engine.engine import Engine
 from engine.forecast import LengthForecast
+from engine.grammars import Grammars
 from engine.intake import Intake
 from engine.kv_cache import allocate_kv_cache
 from engine.model_runner import ModelRunner
@@ -45,14 +46,19 @@ def load_engine(
     checkpoint, tokenizer = open_model(model)
     loaded = load_model(checkpoint, device=device, dtype=dtype)
     config = resolve_config(settings, loaded.config, device=device, dtype=dtype)
+    vocab_size = loaded.config.vocab_size
+    grammars = Grammars(
+        tokenizer.to_json, vocab_size=vocab_size, eos_token_ids=tokenizer.eos_token_ids
+    )
     for line in _report(model, loaded, config):
         on_report(line)
     return Engine(
         _scheduler(config, checkpoint.digest),
         _runner(loaded, config),
         intake=Intake(
-            tokenizer, vocab_size=loaded.config.vocab_size, max_model_len=config.max_model_len
+            tokenizer, grammars, vocab_size=vocab_size, max_model_len=config.max_model_len
         ),
+        grammars=grammars,
         tokenizer=tokenizer,
         max_model_len=config.max_model_len,
     )

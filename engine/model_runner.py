@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 
 from engine.models.llama import Llama
-from engine.sampling import Draw, sample
+from engine.sampling import Draw, Drawn, draw_tokens
 from engine.sequence import Sequence
 from engine.step_batch import StepBatch
 from engine.step_inputs import StepInputBuilder
@@ -24,7 +24,7 @@ class ModelRunner:
         self._inputs = inputs
 
     @torch.inference_mode()
-    def run(self, batch: StepBatch, draw: Callable[[Sequence], Draw]) -> list[int]:
+    def run(self, batch: StepBatch, draw: Callable[[Sequence], Draw]) -> Drawn:
         """Compute the step.  Returns tokens in the order of those of its chunks that sample.
 
         draw: how to choose a sequence's next token
@@ -33,7 +33,5 @@ class ModelRunner:
         hidden = self._model.forward(inputs, self._kv_cache)
         draws = [draw(chunk.seq) for chunk in batch.chunks if chunk.samples]
         if not draws:
-            return []
-        logits = self._model.logits(hidden[inputs.sample_rows])
-        tokens: list[int] = sample(logits, draws).tolist()
-        return tokens
+            return Drawn([], {})
+        return draw_tokens(self._model.logits(hidden[inputs.sample_rows]), draws)

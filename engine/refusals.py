@@ -8,20 +8,45 @@ from collections.abc import Sequence
 
 from engine.requests import Refusal, Request, SamplingParams
 
+MAX_LOGPROBS = 20  # what OpenAI allows
+
 
 def refuse_params(params: SamplingParams) -> Refusal | None:
     """Refuse the first value that no completion could be made with."""
+    most_tokens = math.inf if params.max_tokens is None else params.max_tokens
     rules = (
         ("max_tokens", params.max_tokens is None or params.max_tokens >= 1, "at least 1"),
         ("temperature", 0 <= params.temperature < math.inf, "0 or more"),
         ("top_p", 0 < params.top_p <= 1, "more than 0 and at most 1"),
         ("top_k", params.top_k >= 0, "0 (all tokens) or more"),
+        ("min_p", 0 <= params.min_p <= 1, "0 to 1"),
+        ("repetition_penalty", 0 < params.repetition_penalty < math.inf, "more than 0"),
+        ("presence_penalty", math.isfinite(params.presence_penalty), "a number"),
+        ("frequency_penalty", math.isfinite(params.frequency_penalty), "a number"),
+        ("min_tokens", 0 <= params.min_tokens <= most_tokens, "0 or more, at most max_tokens"),
+        ("logprobs", params.logprobs is None or 0 <= params.logprobs <= MAX_LOGPROBS, "0 to 20"),
         ("stop", all(params.stop), "non-empty strings"),
     )
     for param, holds, wanted in rules:
         if not holds:
             message = f"{param} must be {wanted}, not {getattr(params, param)!r}."
             return Refusal("invalid_value", message, param)
+    return None
+
+
+def refuse_named_tokens(params: SamplingParams, *, vocab_size: int) -> Refusal | None:
+    """Refuse tokens that the model does not have, and biases that are no number."""
+    named = (("logit_bias", tuple(params.logit_bias)), ("stop_token_ids", params.stop_token_ids))
+    for param, token_ids in named:
+        for token in token_ids:
+            if not 0 <= token < vocab_size:
+                message = f"{param} has token id {token}; the model's end at {vocab_size - 1}."
+                return Refusal("invalid_value", message, param)
+    if not all(map(math.isfinite, params.logit_bias.values())):
+        return Refusal("invalid_value", "logit_bias must hold finite numbers.", "logit_bias")
+    if params.grammar is not None and params.min_tokens:
+        message = "min_tokens cannot be kept beside a grammar, which says itself when it may end."
+        return Refusal("invalid_value", message, "min_tokens")
     return None
 
 

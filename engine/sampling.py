@@ -9,21 +9,54 @@ from typing import NamedTuple
 
 import torch
 
+from engine.logit_edits import Edits, apply_edits
+from engine.logprobs import Likelihoods, TokenLogprobs
+
 GREEDY_BELOW = 1e-5  # a temperature this low is greedy in fp32
 
 
 class Draw(NamedTuple):
-    """How to choose one token.  position: its index in the sequence; top_k: 0 keeps all."""
+    """How to choose one token.
+
+    position: its index in the sequence; top_k: 0 keeps all; logprobs: how many alternatives to
+    name beside the chosen one's log-probability, None for none of it
+    """
 
     temperature: float
     top_p: float
     top_k: int
     seed: int
     position: int
+    min_p: float = 0.0
+    logprobs: int | None = None
+    edits: Edits | None = None
+
+
+GREEDY = Draw(temperature=0, top_p=1, top_k=0, seed=0, position=0)
+
+
+class Drawn(NamedTuple):
+    """One token for each row, and the log-probabilities of the rows that asked for them."""
+
+    tokens: list[int]
+    logprobs: dict[int, TokenLogprobs]
+
+
+def draw_tokens(logits: torch.Tensor, draws: list[Draw]) -> Drawn:
+    """logits: [num_rows, vocab_size]; they may be changed."""
+    wanted = {row: draw.logprobs for row, draw in enumerate(draws) if draw.logprobs is not None}
+    likelihoods = Likelihoods(logits, wanted) if wanted else None
+    tokens: list[int] = sample(logits, draws).tolist()
+    return Drawn(tokens, likelihoods.of(tokens) if likelihoods else {})
 
 
 def sample(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
     """Return one token id per row, [num_rows] int64.  logits: [num_rows, vocab_size]."""
+    edits = {row: draw.edits for row, draw in enumerate(draws) if draw.edits is not None}
+    if edits:
+        rows = torch.tensor(list(edits), device=logits.device)
+        edited = apply_edits(logits[rows].float(), list(edits.values()))
+        logits[rows] = edited.to(logits.dtype)
     tokens = logits.argmax(dim=-1)
     random = [row for row, draw in enumerate(draws) if draw.temperature >= GREEDY_BELOW]
     if random:
@@ -36,6 +69,10 @@ def _draw(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
     device = logits.device
     temperatures = torch.tensor([draw.temperature for draw in draws], device=device)
     weights = torch.softmax(logits.float() / temperatures[:, None], dim=-1)
+    if any(draw.min_p for draw in draws):
+        min_p = torch.tensor([draw.min_p for draw in draws], device=device)
+        least = min_p[:, None] * weights.amax(dim=-1, keepdim=True)
+        weights = weights.masked_fill(weights < least, 0)
     narrowed = [row for row, draw in enumerate(draws) if draw.top_k > 0 or draw.top_p < 1]
     if narrowed:
         rows = torch.tensor(narrowed, device=device)

@@ -33,11 +33,14 @@ class Stopping:
 
     def text(self, token_ids: Sequence[int]) -> str:
         """The completion's text: without the token or the string that stopped it."""
-        if token_ids and token_ids[-1] in self._stop_ids:
-            token_ids = token_ids[:-1]
-        text = self._decode(token_ids)
+        text = self._decode(self.shown(token_ids))
         cuts = [at for stop in self._stop if (at := text.find(stop)) >= 0]
         return text[: min(cuts)] if cuts else text
+
+    def shown(self, token_ids: Sequence[int]) -> Sequence[int]:
+        """The tokens without the one that stopped them."""
+        stopped = bool(token_ids) and token_ids[-1] in self._stop_ids
+        return token_ids[:-1] if stopped else token_ids
 
     def _completes_a_stop(self, token: int) -> bool:
         if not self._stop:

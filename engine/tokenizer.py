@@ -8,7 +8,8 @@ with the model and its messages come from clients.
 from collections.abc import Sequence
 from typing import Any
 
-from engine.requests import Message
+from engine.requests import Message, Tool
+from engine.token_bytes import TokenBytes
 
 
 class Tokenizer:
@@ -17,19 +18,24 @@ class Tokenizer:
     def __init__(self, hugging_face: Any, eos_token_ids: frozenset[int]) -> None:
         self._hugging_face = hugging_face
         self._backend = hugging_face.backend_tokenizer
+        self._token_bytes = TokenBytes(self._backend)
         self.eos_token_ids = eos_token_ids
 
     @property
     def has_chat_template(self) -> bool:
         return bool(self._hugging_face.chat_template)
 
-    def render_chat(self, messages: Sequence[Message]) -> str:
+    @property
+    def template_takes_tools(self) -> bool:
+        return "tools" in str(self._hugging_face.chat_template)
+
+    def render_chat(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
         """Return the text at whose end the assistant's answer begins.
 
         Raises whatever the template raises: it is not our code.
         """
         text: str = self._hugging_face.apply_chat_template(
-            list(messages), tokenize=False, add_generation_prompt=True
+            list(messages), tools=list(tools) or None, tokenize=False, add_generation_prompt=True
         )
         return text
 
@@ -42,3 +48,12 @@ class Tokenizer:
         """Special tokens are left out; bytes that are not UTF-8 become U+FFFD."""
         text: str = self._backend.decode(list(token_ids), skip_special_tokens=True)
         return text
+
+    def bytes_of(self, token_id: int) -> bytes:
+        """What the token adds to a text: also half a character, also a special token's name."""
+        return self._token_bytes.of(token_id)
+
+    def to_json(self) -> str:
+        """The whole tokenizer, in the format of `tokenizer.json`."""
+        backend: str = self._backend.to_str()
+        return backend
