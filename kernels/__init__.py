@@ -5,6 +5,7 @@ for CPU tensors, with PyTorch (`kernels/cpu/`).  `kernels/reference.py` says wha
 """
 
 from kernels.attention_metadata import AttentionMetadata
+from kernels.gelu_mul import gelu_mul
 from kernels.paged_attention import paged_attention
 from kernels.rms_norm import add_rms_norm, rms_norm
 from kernels.rotary_embedding import rotary_embedding
@@ -14,6 +15,7 @@ from kernels.store_kv import store_kv
 __all__ = [
     "AttentionMetadata",
     "add_rms_norm",
+    "gelu_mul",
     "paged_attention",
     "rms_norm",
     "rotary_embedding",

@@ -27,3 +27,11 @@ def require_packed_heads(**tensors: torch.Tensor) -> None:
             raise ValueError(f"{name} must be [tokens, heads, head_dim], not {tensor.ndim}-D")
         if tensor.numel() and not tensor[0].is_contiguous():
             raise ValueError(f"the heads of one token of {name} must be contiguous")
+
+
+def require_gate_up(gate_up: torch.Tensor) -> None:
+    """A gate and what it gates, side by side in every row."""
+    if gate_up.ndim != 2 or gate_up.shape[1] % 2:
+        raise ValueError(f"gate_up must be [tokens, 2 * intermediate], not {tuple(gate_up.shape)}")
+    require_one_dtype(gate_up=gate_up)
+    require_contiguous(gate_up=gate_up)

@@ -31,6 +31,8 @@ class Ops(Protocol):
 
     def silu_mul(self, gate_up: Tensor) -> Tensor: ...
 
+    def gelu_mul(self, gate_up: Tensor) -> Tensor: ...
+
     def store_kv(
         self, k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, slot_mapping: Tensor
     ) -> None: ...
@@ -43,6 +45,7 @@ class Ops(Protocol):
         metadata: AttentionMetadata,
         *,
         scale: float,
+        window: int | None,
     ) -> Tensor: ...
 
 

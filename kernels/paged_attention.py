@@ -14,8 +14,11 @@ def paged_attention(
     metadata: AttentionMetadata,
     *,
     scale: float,
+    window: int | None = None,
 ) -> torch.Tensor:
     """Attend each query row to its sequence's tokens up to and including its own.
+
+    With a window, to the last so many of those alone.
 
     q:                [num_tokens, num_heads, head_dim], bf16, fp16 or fp32: the decodes' rows, then
                       the chunks', as metadata.query_starts says
@@ -23,15 +26,16 @@ def paged_attention(
                       V are stored already
     metadata:         block tables, lengths and rows of the step's sequences
     scale:            multiplies q.k; normally head_dim ** -0.5
+    window:           in tokens, a row's own included; None for all of them
     Returns [num_tokens, num_heads, head_dim] in q's dtype; rows of padding sequences are zero.
 
     num_heads must be a multiple of num_kv_heads (grouped-query attention: num_heads/num_kv_heads
     neighbouring heads share a KV head).  Softmax and accumulation in fp32.
     Decode is bound by memory: 2 * sum(seq_lens) * num_kv_heads * head_dim * itemsize bytes.
-    Raises ValueError if shapes or dtypes disagree.
+    Raises ValueError if shapes or dtypes disagree, or for a window of no token.
     Source: Kwon et al. 2023, arXiv:2309.06180, sec. 4.1; online softmax from Milakov & Gimelshein
     2018, arXiv:1805.02867, alg. 3; packing a group's heads into one tile from Ainslie et al. 2023,
-    arXiv:2305.13245.
+    arXiv:2305.13245; windows from Beltagy et al. 2020, arXiv:2004.05150, sec. 3.1.
     """
     require_packed_heads(q=q)
     require_one_dtype(q=q, k_cache=k_cache, v_cache=v_cache)
@@ -42,4 +46,6 @@ def paged_attention(
         raise ValueError(f"{q.shape[1]} heads cannot share {k_cache.shape[2]} KV heads evenly")
     if metadata.num_decodes > q.shape[0]:
         raise ValueError(f"{metadata.num_decodes} decodes, but only {q.shape[0]} query rows")
-    return ops_for(q).paged_attention(q, k_cache, v_cache, metadata, scale=scale)
+    if window is not None and window < 1:
+        raise ValueError(f"a window of {window} tokens hides a row from itself")
+    return ops_for(q).paged_attention(q, k_cache, v_cache, metadata, scale=scale, window=window)

@@ -4,6 +4,8 @@ Obviously right and slow.  Arithmetic is in fp32, or in fp64 for fp64 arguments,
 rounded once to the dtype of the first argument.  Nothing but tests calls this.
 """
 
+import math
+
 import torch
 
 from kernels.attention_metadata import AttentionMetadata
@@ -43,6 +45,12 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     return (gate * torch.sigmoid(gate) * up).to(gate_up.dtype)
 
 
+def gelu_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    gate, up = _wide(gate_up).chunk(2, dim=-1)
+    tanh = torch.tanh(math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3))
+    return (gate / 2 * (1 + tanh) * up).to(gate_up.dtype)
+
+
 def store_kv(
     k: torch.Tensor,
     v: torch.Tensor,
@@ -64,6 +72,7 @@ def paged_attention(
     metadata: AttentionMetadata,
     *,
     scale: float,
+    window: int | None = None,
     compute_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """`compute_dtype` is for the plain formula in a narrow dtype, against which errors are held."""
@@ -76,7 +85,8 @@ def paged_attention(
         rows = slice(starts[seq], starts[seq + 1])
         table = metadata.block_tables[seq]
         qkv = q[rows], _cached(k_cache, table, seq_len), _cached(v_cache, table, seq_len)
-        out[rows] = causal_attention(*(x.to(compute_dtype) for x in qkv), scale=scale).to(q.dtype)
+        q_rows, k, v = (x.to(compute_dtype) for x in qkv)
+        out[rows] = causal_attention(q_rows, k, v, scale=scale, window=window).to(q.dtype)
     return out
 
 
@@ -87,13 +97,22 @@ def _cached(cache: torch.Tensor, block_table: torch.Tensor, seq_len: int) -> tor
 
 
 def causal_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    scale: float,
+    window: int | None = None,
 ) -> torch.Tensor:
-    """Attention of one sequence's last len(q) tokens over all of its len(k), in their dtype."""
+    """Attention of one sequence's last len(q) tokens over all of its len(k), in their dtype.
+
+    window: the last so many tokens up to a row's own are all that it sees
+    """
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
     scores = torch.einsum("qhd,khd->hqk", q, k) * scale
     own_position = torch.arange(len(k) - len(q), len(k), device=q.device)
-    hidden = torch.arange(len(k), device=q.device) > own_position[:, None]
+    back = own_position[:, None] - torch.arange(len(k), device=q.device)
+    hidden = back < 0 if window is None else (back < 0) | (back >= window)
     weights = torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)
     return torch.einsum("hqk,khd->qhd", weights, v)

@@ -2,7 +2,7 @@
 
 import torch
 
-from kernels.checks import require_contiguous, require_one_dtype
+from kernels.checks import require_gate_up
 from kernels.dispatch import ops_for
 
 
@@ -17,8 +17,5 @@ def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
     Raises ValueError for an odd width, another dtype, or if gate_up is not contiguous.
     Source: Shazeer 2020, arXiv:2002.05202, eq. 6.
     """
-    if gate_up.ndim != 2 or gate_up.shape[1] % 2:
-        raise ValueError(f"gate_up must be [tokens, 2 * intermediate], not {tuple(gate_up.shape)}")
-    require_one_dtype(gate_up=gate_up)
-    require_contiguous(gate_up=gate_up)
+    require_gate_up(gate_up)
     return ops_for(gate_up).silu_mul(gate_up)

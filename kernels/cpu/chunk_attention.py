@@ -15,8 +15,8 @@ class Chunk:
     """One sequence's chunk.
 
     rows:    its query rows
-    slots:   [seq_len] int64, where its sequence's tokens lie
-    visible: [len(rows), seq_len] bool, or None if every row sees every position
+    slots:   [num_keys] int64, where the tokens lie that any of the rows sees
+    visible: [len(rows), num_keys] bool, or None if every row sees all of them
     """
 
     rows: slice
@@ -24,22 +24,29 @@ class Chunk:
     visible: torch.Tensor | None
 
 
-def plan_chunks(metadata: AttentionMetadata, *, block_size: int) -> list[Chunk]:
+def plan_chunks(metadata: AttentionMetadata, *, block_size: int, window: int | None) -> list[Chunk]:
     bounds = pairwise(metadata.query_starts[metadata.num_decodes :].tolist())
     seq_lens = metadata.seq_lens[metadata.num_decodes :].tolist()
     tables = metadata.block_tables[metadata.num_decodes :]
-    return [
-        _plan_chunk(slice(start, end), seq_len, table, block_size)
-        for (start, end), seq_len, table in zip(bounds, seq_lens, tables, strict=True)
-        if seq_len
-    ]
+    chunks = []
+    for (start, end), seq_len, table in zip(bounds, seq_lens, tables, strict=True):
+        if seq_len:
+            keys, visible = _visible(end - start, seq_len, window)
+            where = slots(table.unsqueeze(0), keys.unsqueeze(0), block_size)[0]
+            chunks.append(Chunk(slice(start, end), where, visible))
+    return chunks
 
 
-def _plan_chunk(rows: slice, seq_len: int, table: torch.Tensor, block_size: int) -> Chunk:
-    positions = torch.arange(seq_len)
-    own_position = positions[seq_len - (rows.stop - rows.start) :]
-    visible = positions <= own_position.unsqueeze(1) if len(own_position) > 1 else None
-    return Chunk(rows, slots(table.unsqueeze(0), positions.unsqueeze(0), block_size)[0], visible)
+def _visible(
+    num_rows: int, seq_len: int, window: int | None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The positions that any of a sequence's last rows sees, and which row sees which."""
+    first_row = seq_len - num_rows
+    positions = torch.arange(0 if window is None else max(first_row - window + 1, 0), seq_len)
+    if num_rows == 1:
+        return positions, None
+    back = torch.arange(first_row, seq_len).unsqueeze(1) - positions
+    return positions, back >= 0 if window is None else (back >= 0) & (back < window)
 
 
 def attend_chunk(q: torch.Tensor, pages: Pages, chunk: Chunk, *, scale: float) -> torch.Tensor:

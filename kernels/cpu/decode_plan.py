@@ -3,6 +3,9 @@
 What a decode shares with others of the step is read once for all of them (`PrefixGroup`); the rest,
 its tail, is its own.  Tails are cut into buckets of similar length, so that a long one does not pad
 the short ones (`TailBucket`).  Each group and each bucket is one product.
+
+Under a window nothing is shared: what two decodes have in common, each sees from another token on.
+All that a decode sees is then its tail.
 """
 
 from dataclasses import dataclass
@@ -54,11 +57,16 @@ class DecodePlan:
         return max(parts + [len(bucket.heads) // kv_heads for bucket in self.buckets], default=0)
 
 
-def plan_decodes(metadata: AttentionMetadata, *, block_size: int, kv_heads: int) -> DecodePlan:
+def plan_decodes(
+    metadata: AttentionMetadata, *, block_size: int, kv_heads: int, window: int | None
+) -> DecodePlan:
     tables = metadata.block_tables[: metadata.num_decodes]
     seq_lens = metadata.seq_lens[: metadata.num_decodes].long()
     groups, tail_starts = [], torch.zeros_like(seq_lens)
-    for prefix in worthwhile_prefixes(tables, seq_lens, block_size):
+    prefixes = worthwhile_prefixes(tables, seq_lens, block_size) if window is None else []
+    if window is not None:
+        tail_starts = (seq_lens - window).clamp(min=0)
+    for prefix in prefixes:
         shared = torch.arange(prefix.num_blocks * block_size).unsqueeze(0)
         rows = torch.tensor(prefix.seqs)
         groups.append(PrefixGroup(rows, slots(tables[rows[:1]], shared, block_size)[0]))

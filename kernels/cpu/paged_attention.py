@@ -30,9 +30,13 @@ def paged_attention(
     metadata: AttentionMetadata,
     *,
     scale: float,
+    window: int | None,
 ) -> torch.Tensor:
+    if window is not None and window >= metadata.max_seq_len:
+        window = None  # nothing is out of sight, so prefixes may be shared
     plan = metadata.once(
-        (plan_step, k_cache.shape[1:], k_cache.dtype), lambda: plan_step(metadata, k_cache)
+        (plan_step, k_cache.shape[1:], k_cache.dtype, window),
+        lambda: plan_step(metadata, k_cache, window=window),
     )
     pages = Pages(k_cache, v_cache, plan.scratch)
     out = torch.empty(q.shape, dtype=q.dtype)
@@ -43,10 +47,10 @@ def paged_attention(
     return out
 
 
-def plan_step(metadata: AttentionMetadata, cache: torch.Tensor) -> StepPlan:
+def plan_step(metadata: AttentionMetadata, cache: torch.Tensor, *, window: int | None) -> StepPlan:
     _, block_size, kv_heads, head_dim = cache.shape
-    decodes = plan_decodes(metadata, block_size=block_size, kv_heads=kv_heads)
-    chunks = plan_chunks(metadata, block_size=block_size)
+    decodes = plan_decodes(metadata, block_size=block_size, kv_heads=kv_heads, window=window)
+    chunks = plan_chunks(metadata, block_size=block_size, window=window)
     num_tokens = max(decodes.num_gathered(kv_heads), *(len(chunk.slots) for chunk in chunks), 0)
     scratch = torch.empty(2, num_tokens * kv_heads * head_dim, dtype=cache.dtype)
     return StepPlan(decodes, chunks, scratch)

@@ -29,14 +29,15 @@ def fold_tile(peak, total, acc, q, k, v, visible, scale_log2):
     """Fold one tile into the running softmax: its peak, its total, and the weighted values.
 
     Rows of q [M, D] against k and v [N, D]; `visible` [M, N].  By powers of two: the scale holds
-    the factor log2(e).  Every row must see a position of the first tile it is folded with, or its
-    peak stays -inf.
+    the factor log2(e).  A row that a window has let see nothing yet keeps a
+    peak of -inf and a total of 0.
     """
     scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale_log2
     scores = tl.where(visible, scores, float("-inf"))
     new_peak = tl.maximum(peak, tl.max(scores, axis=1))
-    weights = tl.exp2(scores - new_peak[:, None])
-    shrink = tl.exp2(peak - new_peak)
+    finite = tl.where(new_peak == float("-inf"), 0.0, new_peak)  # -inf - -inf would be NaN
+    weights = tl.exp2(scores - finite[:, None])
+    shrink = tl.exp2(peak - finite)
     total = total * shrink + tl.sum(weights, axis=1)
     acc = acc * shrink[:, None] + tl.dot(weights.to(v.dtype), v, input_precision="ieee")
     return new_peak, total, acc

@@ -13,10 +13,10 @@ from kernels.attention_metadata import AttentionMetadata
 from kernels.gpu.attention_tile import fold_tile, load_tile
 
 
-@triton.jit(do_not_specialize=["table_stride"])
+@triton.jit(do_not_specialize=["table_stride", "window"])
 def decode_kernel(
     out_ptr, q_ptr, k_cache_ptr, v_cache_ptr, tables_ptr, seq_lens_ptr,
-    q_stride, table_stride, scale_log2,
+    q_stride, table_stride, window, scale_log2,
     BLOCK_SIZE: tl.constexpr, NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr,
     HEAD_DIM: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, DIM_TILE: tl.constexpr,
 ):  # fmt: skip
@@ -34,7 +34,7 @@ def decode_kernel(
     peak = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, DIM_TILE], tl.float32)
-    for start in range(0, seq_len, TILE):
+    for start in range(tl.maximum(seq_len - window, 0), seq_len, TILE):
         positions = start + tl.arange(0, TILE)
         live = positions < seq_len
         k, v = load_tile(
@@ -55,7 +55,9 @@ def launch_decode(
     k_cache: torch.Tensor,
     v_cache: torch.Tensor,
     metadata: AttentionMetadata,
+    *,
     scale_log2: float,
+    window: int,
 ) -> None:
     """Fill the decodes' rows of `out`."""
     _, block_size, num_kv_heads, head_dim = k_cache.shape
@@ -63,7 +65,7 @@ def launch_decode(
     dim_tile = max(16, triton.next_power_of_2(head_dim))
     decode_kernel[(metadata.num_decodes, num_kv_heads)](
         out, q, k_cache, v_cache, metadata.block_tables, metadata.seq_lens,
-        q.stride(0), metadata.block_tables.stride(0), scale_log2,
+        q.stride(0), metadata.block_tables.stride(0), window, scale_log2,
         BLOCK_SIZE=block_size, NUM_KV_HEADS=num_kv_heads, GROUP=group, HEAD_DIM=head_dim,
         ROWS=max(16, triton.next_power_of_2(group)),
         # Half as many keys at a time where a tile of them would not stay in registers.

@@ -33,10 +33,10 @@ def _chunk_of_program(starts_ptr, num_chunks, program, BLOCK_Q: tl.constexpr):
     return low
 
 
-@triton.jit(do_not_specialize=["table_stride", "num_decodes", "num_chunks"])
+@triton.jit(do_not_specialize=["table_stride", "num_decodes", "num_chunks", "window"])
 def prefill_kernel(
     out_ptr, q_ptr, k_cache_ptr, v_cache_ptr, tables_ptr, seq_lens_ptr, starts_ptr,
-    q_stride, table_stride, num_decodes, num_chunks, scale_log2,
+    q_stride, table_stride, num_decodes, num_chunks, window, scale_log2,
     BLOCK_SIZE: tl.constexpr, NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr,
     HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
     DIM_TILE: tl.constexpr,
@@ -68,21 +68,26 @@ def prefill_kernel(
     own_positions = seq_len - chunk_len + tokens
     # Nothing after the program's last token is seen by any of its rows.
     seen = tl.minimum(seq_len, seq_len - chunk_len + first_token + BLOCK_Q)
+    # Nor is anything before the window of its first.
+    first_seen = tl.maximum(seq_len - chunk_len + first_token + 1 - window, 0)
     peak = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, DIM_TILE], tl.float32)
-    for start in range(0, seen, TILE):
+    for start in range(first_seen, seen, TILE):
         positions = start + tl.arange(0, TILE)
         live = positions < seen
         k, v = load_tile(
             k_cache_ptr, v_cache_ptr, table_ptr, positions, live, kv_head,
             BLOCK_SIZE, NUM_KV_HEADS, HEAD_DIM, DIM_TILE,
         )  # fmt: skip
-        visible = live[None, :] & (positions[None, :] <= own_positions[:, None])
+        back = own_positions[:, None] - positions[None, :]
+        visible = live[None, :] & (back >= 0) & (back < window)
         peak, total, acc = fold_tile(peak, total, acc, q, k, v, visible, scale_log2)
 
     out_at = token_rows * (NUM_KV_HEADS * GROUP * HEAD_DIM) + in_token
-    tl.store(out_ptr + out_at, acc / total[:, None], mask=q_live)
+    # A row past the chunk's end may have seen nothing; it is not stored.
+    out = acc / tl.where(total > 0, total, 1.0)[:, None]
+    tl.store(out_ptr + out_at, out, mask=q_live)
 
 
 def launch_prefill(
@@ -91,7 +96,9 @@ def launch_prefill(
     k_cache: torch.Tensor,
     v_cache: torch.Tensor,
     metadata: AttentionMetadata,
+    *,
     scale_log2: float,
+    window: int,
 ) -> None:
     """Fill the chunks' rows of `out`."""
     _, block_size, num_kv_heads, head_dim = k_cache.shape
@@ -105,7 +112,7 @@ def launch_prefill(
         out, q, k_cache, v_cache, metadata.block_tables, metadata.seq_lens,
         metadata.query_starts,
         q.stride(0), metadata.block_tables.stride(0), metadata.num_decodes,
-        metadata.num_prefills, scale_log2,
+        metadata.num_prefills, window, scale_log2,
         BLOCK_SIZE=block_size, NUM_KV_HEADS=num_kv_heads, GROUP=group, HEAD_DIM=head_dim,
         BLOCK_Q=block_q, ROWS=rows, TILE=32, DIM_TILE=dim_tile,
         num_warps=4 if dim_tile <= 128 else 8,

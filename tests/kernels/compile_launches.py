@@ -69,9 +69,11 @@ def run_every_op(shape, dtype):
     gpu.rms_norm(hidden, hidden[0], 1e-5)
     gpu.add_rms_norm(hidden, hidden, hidden[0], 1e-5)
     gpu.rotary_embedding(q, k, index, torch.zeros(64, shape.head_dim))
-    gpu.silu_mul(torch.zeros(num_tokens, 2 * shape.intermediate, dtype=dtype))
+    gate_up = torch.zeros(num_tokens, 2 * shape.intermediate, dtype=dtype)
+    gpu.silu_mul(gate_up)
+    gpu.gelu_mul(gate_up)
     gpu.store_kv(k, k, cache, cache, index)
-    gpu.paged_attention(q, cache, cache, metadata, scale=0.125)
+    gpu.paged_attention(q, cache, cache, metadata, scale=0.125, window=None)
 
 
 def compile_instead(kernel, grid):

@@ -90,8 +90,27 @@ def test_a_shared_prefix_is_read_once_and_leaves_every_decode_a_tail():
         max_seq_len=num_blocks * block_size,
     )
 
-    plan = plan_decodes(metadata, block_size=block_size, kv_heads=1)
+    plan = plan_decodes(metadata, block_size=block_size, kv_heads=1, window=None)
 
     (group,), (bucket,) = plan.groups, plan.buckets
     assert group.slots.tolist() == list(range(1008))
     assert bucket.heads.tolist() == [*range(1008, 1024)] * 2
+
+
+def test_under_a_window_every_decode_reads_its_own_last_tokens():
+    num_blocks, block_size, window = 64, 16, 700
+    shared = torch.arange(num_blocks, dtype=torch.int32).expand(2, -1)
+    metadata = AttentionMetadata(
+        block_tables=shared,
+        seq_lens=torch.tensor([1024, 30], dtype=torch.int32),
+        query_starts=torch.arange(3, dtype=torch.int32),
+        num_decodes=2,
+        max_query_len=1,
+        max_seq_len=num_blocks * block_size,
+    )
+
+    plan = plan_decodes(metadata, block_size=block_size, kv_heads=1, window=window)
+
+    assert plan.groups == []
+    longer, shorter = (bucket.heads.tolist() for bucket in plan.buckets)
+    assert (longer, shorter) == ([*range(324, 1024)], [*range(30)])

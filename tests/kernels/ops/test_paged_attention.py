@@ -22,6 +22,7 @@ class Case:
     heads: tuple[int, int] = (4, 2)
     head_dim: int = 16
     block_size: int = 4
+    window: int | None = None
 
     @property
     def query_lens(self):
@@ -46,6 +47,12 @@ CASES = [
     Case(decodes=(5,), chunks=((3, 8),), heads=(1, 1), head_dim=8, block_size=1),
     Case(decodes=(70,), chunks=((3, 66),), heads=(20, 1), head_dim=32, block_size=128),
     Case(decodes=(201, 260, 193, 230), chunks=((2, 195),), num_shared=192, heads=(6, 3)),
+    Case(decodes=(1, 4, 5, 23, 150), window=4),
+    Case(decodes=(3, 0, 70), chunks=((0, 0), (2, 2)), window=1),
+    Case(chunks=((5, 12), (33, 33), (1, 9), (40, 131), (70, 70)), window=7),
+    Case(decodes=(9, 40), chunks=((50, 90),), heads=(9, 3), head_dim=64, block_size=16, window=33),
+    Case(decodes=(9, 30), chunks=((5, 12),), window=64),  # nothing is out of sight
+    Case(decodes=(201, 260, 193, 230), num_shared=192, heads=(6, 3), window=100),
 ]
 
 
@@ -105,12 +112,13 @@ def one_sequence(metadata, seq):
 def test_is_as_good_as_the_plain_formula(case, dtype, device):
     q, k_cache, v_cache, metadata = make_step(case, dtype, device)
 
-    out = paged_attention(q, k_cache, v_cache, metadata, scale=SCALE)
+    out = paged_attention(q, k_cache, v_cache, metadata, scale=SCALE, window=case.window)
 
     wide = q.double(), k_cache.double(), v_cache.double()
-    gold = reference.paged_attention(*wide, metadata, scale=SCALE)
+    settings = {"scale": SCALE, "window": case.window}
+    gold = reference.paged_attention(*wide, metadata, **settings)
     plain = reference.paged_attention(
-        q, k_cache, v_cache, metadata, scale=SCALE, compute_dtype=dtype
+        q, k_cache, v_cache, metadata, **settings, compute_dtype=dtype
     )
     assert out.dtype == dtype
     assert_as_good_as_plain(out, plain, gold)
@@ -120,14 +128,15 @@ def test_is_as_good_as_the_plain_formula(case, dtype, device):
 def test_a_row_does_not_depend_on_its_batch(case, device):
     q, k_cache, v_cache, metadata = make_step(case, torch.float32, device)
 
-    together = paged_attention(q, k_cache, v_cache, metadata, scale=SCALE)
+    settings = {"scale": SCALE, "window": case.window}
+    together = paged_attention(q, k_cache, v_cache, metadata, **settings)
 
     # Bit for bit by Triton; the products of the CPU path may sum a padded row in another order.
     exact = INTERPRETED or device == "cuda"
     allowed = {"rtol": 0, "atol": 0} if exact else {"rtol": 1e-5, "atol": 1e-6}
     for seq in range(metadata.num_seqs):
         rows, metadata_alone = one_sequence(metadata, seq)
-        alone = paged_attention(q[rows], k_cache, v_cache, metadata_alone, scale=SCALE)
+        alone = paged_attention(q[rows], k_cache, v_cache, metadata_alone, **settings)
         torch.testing.assert_close(alone, together[rows], **allowed)
 
 
@@ -156,6 +165,38 @@ def test_a_decode_gives_what_a_chunk_of_one_gives(device):
     other = paged_attention(q, k_cache, v_cache, as_chunk, scale=SCALE)
 
     torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", [Case(decodes=(19, 40)), Case(chunks=((21, 37),))], ids=str)
+def test_what_is_before_the_window_is_not_read(case, device):
+    q, k_cache, v_cache, metadata = make_step(case, torch.float32, device)
+    window = 6
+    first_row = min(s - n for n, s in zip(case.query_lens, case.seq_lens, strict=True))
+    num_hidden = (first_row + 1 - window) // case.block_size
+    hidden = metadata.block_tables[:, :num_hidden].flatten().long()
+
+    want = paged_attention(q, k_cache, v_cache, metadata, scale=SCALE, window=window)
+    for cache in (k_cache, v_cache):
+        cache[hidden] = float("nan")
+    out = paged_attention(q, k_cache, v_cache, replace(metadata), scale=SCALE, window=window)
+
+    assert num_hidden > 0
+    assert torch.equal(out, want)
+
+
+def test_layers_with_and_without_a_window_share_a_step(device):
+    case = Case(decodes=(9, 40), chunks=((21, 37),))
+    q, k_cache, v_cache, metadata = make_step(case, torch.float32, device)
+
+    found = [
+        paged_attention(q, k_cache, v_cache, metadata, scale=SCALE, window=window)
+        for window in (None, 5, 12, 5)
+    ]
+
+    for out, window in zip(found, (None, 5, 12, 5), strict=True):
+        alone = paged_attention(q, k_cache, v_cache, replace(metadata), scale=SCALE, window=window)
+        assert torch.equal(out, alone)
+    assert not torch.equal(found[0], found[1])
 
 
 def test_layers_of_one_step_do_not_disturb_each_other(device):
@@ -206,3 +247,5 @@ def test_refuses_what_it_cannot_compute(device):
         paged_attention(q.half(), k_cache, v_cache, metadata, scale=SCALE)
     with pytest.raises(ValueError, match="2 decodes, but only 1 query rows"):
         paged_attention(q[:1], k_cache, v_cache, metadata, scale=SCALE)
+    with pytest.raises(ValueError, match="a window of 0 tokens"):
+        paged_attention(q, k_cache, v_cache, metadata, scale=SCALE, window=0)
