@@ -1,24 +1,19 @@
 """`/v1/files`: upload, list, read, download, delete."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from itertools import chain
 from typing import Annotated, Any
-from urllib.parse import quote
 from uuid import UUID
 
 import anyio.to_thread
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response, status
-from fastapi.responses import RedirectResponse, StreamingResponse
+from fastapi.responses import RedirectResponse
 
-from api import ranges, receiving
+from api import content, receiving
 from api.answers import Once, OneAnswer
 from api.bodies import is_json, read_body, refuse_encoded
 from api.deps import AllServices, CurrentCaller, DbSession, after_id, row_id
-from api.errors import refuse
-from api.ranges import Span, Unsatisfiable
 from api.schemas.files import DeletedFile, FileByReference, FileObject
 from api.schemas.given import ListOf
 from api.schemas.sent import FileQuery
@@ -166,59 +161,7 @@ def read_content(
         bucket = services.storage.within(file.bucket)
         link = bucket.presign(file.storage_key, etag=file.etag, expires_in=_LINK_SECONDS)
         return RedirectResponse(link, status_code=status.HTTP_302_FOUND)
-    return _content(request, services, file)
-
-
-def _content(request: Request, services: Services, file: File) -> Response:
-    etag = f'"{file.sha256}"'
-    if request.headers.get("if-none-match") == etag:
-        return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers={"ETag": etag})
-    try:
-        span = ranges.requested(_range_header(request, etag), file.bytes)
-    except Unsatisfiable:
-        return _unsatisfiable(file)
-    sent = span or Span(0, file.bytes)
-    headers = _headers(file, etag) | {"Content-Length": str(sent.end - sent.start)}
-    if span is not None:
-        headers["Content-Range"] = f"bytes {span.start}-{span.end - 1}/{file.bytes}"
-    code = status.HTTP_200_OK if span is None else status.HTTP_206_PARTIAL_CONTENT
-    if request.method == "HEAD":
-        return Response(status_code=code, headers=headers)
-    chunks = files.stream(services.storage, file, start=sent.start, end=sent.end)
-    return StreamingResponse(_begun(chunks), status_code=code, headers=headers)
-
-
-def _range_header(request: Request, etag: str) -> str | None:
-    """The range, unless its sender has a part of another file than ours."""
-    if request.headers.get("if-range", etag) != etag:
-        return None
-    return request.headers.get("range")
-
-
-def _begun(chunks: Iterator[bytes]) -> Iterable[bytes]:
-    """The same chunks, the first of them read: S3's refusal must come before our 200."""
-    return chain([next(chunks, b"")], chunks)
-
-
-def _headers(file: File, etag: str) -> dict[str, str]:
-    return {
-        "Accept-Ranges": "bytes",
-        "Cache-Control": "private, immutable",
-        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.filename, safe='')}",
-        "Content-Type": "application/octet-stream",
-        "ETag": etag,
-        "X-Content-Type-Options": "nosniff",
-    }
-
-
-def _unsatisfiable(file: File) -> Response:
-    return refuse(
-        status.HTTP_416_RANGE_NOT_SATISFIABLE,
-        f"The file has only {file.bytes:,} bytes.",
-        code="range_not_satisfiable",
-        param="Range",
-        headers={"Content-Range": f"bytes */{file.bytes}"},
-    )
+    return content.answer(request, services.storage, file)
 
 
 def _id(name: str) -> UUID:

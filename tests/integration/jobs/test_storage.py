@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from jobs.errors import FileChanged, StorageRefused, StorageUnavailable
+from jobs.multipart import PART_SIZE
 from jobs.settings import StorageSettings
-from jobs.storage import PART_SIZE, Storage
+from jobs.storage import Storage
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_SIZE - 1, PART_SIZE, 2 * PART_SIZE + 7])

@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from jobs import uploads
 from jobs.errors import StorageUnavailable
-from jobs.storage import PART_SIZE, Storage
+from jobs.multipart import PART_SIZE
+from jobs.storage import Storage
 from jobs.uploads import NewUpload
 from tests.fixtures.work import Work
 from worker.control.janitor import Janitor

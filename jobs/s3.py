@@ -1,0 +1,58 @@
+"""The connection to S3: how long it may take, how often it tries, and what its errors are to us."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from jobs.errors import StorageRefused, StorageUnavailable
+from jobs.settings import StorageSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.client import S3Client
+
+# Of a refusal, those that the same call may be spared a moment later.
+_PASSING = (408, 409, 429)
+
+
+@contextmanager
+def errors_named() -> Iterator[None]:
+    try:
+        yield
+    except BotoCoreError as error:
+        raise StorageUnavailable(f"S3: {error}") from error
+    except ClientError as error:
+        status = status_of(error)
+        refused = 400 <= status < 500 and status not in _PASSING
+        kind = StorageRefused if refused else StorageUnavailable
+        raise kind(f"S3: {error}") from error
+
+
+def status_of(error: ClientError) -> int:
+    return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+
+
+def connect(settings: StorageSettings) -> "S3Client":
+    config = Config(
+        signature_version="s3v4",
+        connect_timeout=5,
+        read_timeout=30,
+        tcp_keepalive=True,
+        max_pool_connections=16,
+        retries={"mode": "standard", "max_attempts": 4},
+        s3={"addressing_style": "path" if settings.endpoint else "auto"},
+        # Only Amazon is sure to take the newer checksum trailers; we keep our own sha256.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=settings.endpoint,
+        region_name=settings.region,
+        aws_access_key_id=settings.access_key,
+        aws_secret_access_key=settings.secret_key.get_secret_value(),
+        config=config,
+    )
