@@ -58,7 +58,7 @@ class _Segment:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    segment_id: int
+    place: Place
     index: int
     content: bytes
 
@@ -77,7 +77,7 @@ _SEGMENTS = text("""
 """)
 
 _NAMED = text("""
-    SELECT index AS at, segment_id FROM results WHERE job_id = :job_id AND index = ANY(:indexes)
+    SELECT segment_id, start FROM results WHERE job_id = :job_id AND index = ANY(:indexes)
 """)
 
 
@@ -122,10 +122,11 @@ def _lines(
         while start < segment.bytes:
             if len(found) >= limit or size >= _PAGE_BYTES:
                 return found, Place(segment.written_by, segment.id, start)
-            read = _read(storage, segment, start)[: limit - len(found)]
-            found += [_Line(segment.id, _index_of(content), content) for content in read]
-            length = sum(len(content) + 1 for content in read)
-            start, size = start + length, size + length
+            for content in _read(storage, segment, start)[: limit - len(found)]:
+                line_place = Place(segment.written_by, segment.id, start)
+                found.append(_Line(line_place, _index_of(content), content))
+                length = len(content) + 1
+                start, size = start + length, size + length
         place = _behind(segment)
     return found, place
 
@@ -153,5 +154,5 @@ def _index_of(line: bytes) -> int:
 def _named(session: Session, job_id: UUID, lines: Sequence[_Line]) -> list[bytes]:
     """The lines that result rows name.  A row that was finished twice has one."""
     rows = session.execute(_NAMED, {"job_id": job_id, "indexes": [line.index for line in lines]})
-    segment_of: dict[int, int] = {row.at: row.segment_id for row in rows}
-    return [line.content for line in lines if segment_of.get(line.index) == line.segment_id]
+    named = {(row.segment_id, row.start) for row in rows}
+    return [line.content for line in lines if line.place[1:] in named]

@@ -97,6 +97,7 @@ def _retry(parent: Job, body: BatchRetry) -> NewBatch:
         interactive=parent.interactive if body.priority is None else body.priority == "interactive",
         on_invalid_line=parent.on_invalid_line,
         output_expires_after=parent.output_expires_after,
+        output_prefix=parent.output_prefix,
         webhook_url=body.webhook_url or parent.webhook_url,
         metadata=body.metadata if "metadata" in body.model_fields_set else parent.metadata_,
         retry_of=parent.id,

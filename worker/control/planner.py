@@ -175,6 +175,7 @@ class _Draft:
         self.findings = Findings()
         self.shards = list[ShardDraft]()
         self.total = 0
+        self._refused = bytearray()  # by index
 
     @property
     def can_run(self) -> bool:
@@ -190,7 +191,12 @@ class _Draft:
                 self.refuse(line.index, line.number, line.content)
 
     def refuse(self, index: int, number: int, bad: BadLine) -> None:
-        self.findings.add(number, bad)
+        """Count a line as bad by its first fault; what its error line says is the last one: a bad
+        line that is a duplicate too may not bear another's custom_id."""
+        self._refused.extend(bytes(max(0, index + 1 - len(self._refused))))
+        if not self._refused[index]:
+            self._refused[index] = True
+            self.findings.add(number, bad)
         if self.lease.on_invalid_line is OnInvalidLine.SKIP:
             error_line = lines.invalid(self.lease.job_id, index, line=number, bad=bad)
             self.invalid.add(index, error_line, ok=False)

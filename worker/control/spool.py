@@ -54,7 +54,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
 
     def __init__(self) -> None:
         self._spool = Spool()
-        self._rows = list[Row]()
+        self._rows = dict[int, Row]()
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +68,8 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._spool.__exit__(kind, error, trace)
 
     def add(self, index: int, line: bytes, *, ok: bool) -> None:
-        self._rows.append(Row(index, ok, self._spool.size, len(line)))
+        """A line for a row that has one already takes its place."""
+        self._rows[index] = Row(index, ok, self._spool.size, len(line))
         self._spool.add(line)
 
     def write(self, storage: Storage, key: str) -> SegmentDraft | None:
@@ -76,4 +77,5 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         if not self._rows:
             return None
         self._spool.upload(storage, key)
-        return SegmentDraft(key, self._spool.size, self._spool.sha256, self._rows)
+        rows = list(self._rows.values())
+        return SegmentDraft(key, self._spool.size, self._spool.sha256, rows)
