@@ -10,7 +10,17 @@ from api.dashboard.app import create_dashboard
 from api.dashboard.collector import QueueCollector
 from api.dashboard.snapshots import Snapshots
 from api.metrics import CountRequests, HttpMetrics
-from api.routes import batches, control, files, jobs, models, operations, results, uploads
+from api.routes import (
+    batches,
+    completions,
+    control,
+    files,
+    jobs,
+    models,
+    operations,
+    results,
+    uploads,
+)
 from api.services import Services
 
 
@@ -23,7 +33,7 @@ def create_app(services: Services, *, beat_ttl: timedelta) -> FastAPI:
     app = FastAPI(title="Gristmill", redoc_url=None)
     app.state.services = services
     app.state.registry = registry
-    for part in (jobs, batches, control, results, files, uploads, models, operations):
+    for part in (jobs, completions, batches, control, results, files, uploads, models, operations):
         app.include_router(part.router)
     app.mount(
         "/dashboard",

@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, BackgroundTasks, Depends, Header, Query, Response, status
 from starlette.concurrency import run_in_threadpool
 
+from api import held_jobs
 from api.answers import Once, OneAnswer
 from api.bodies import body_of, documented
 from api.deps import AllServices, CurrentCaller, DbSession, after_id, row_id
@@ -20,10 +21,8 @@ from api.services import Services
 from jobs import finishing, ids, intake, reading
 from jobs.doorbell import CONTROL, inference_queue
 from jobs.intake import NewJob
-from jobs.keys import Caller
-from jobs.models import TERMINAL_STATES, JobKind
+from jobs.models import JobKind
 from jobs.paging import Cursor
-from jobs.reading import JobView
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -64,7 +63,7 @@ async def create_job(
         return _accepted(answer)
     await run_in_threadpool(ring)
     job_id = _id(orjson.loads(answer)["id"])
-    held = await _after_wait(services, once.caller, job_id, wait=wait)
+    held = await held_jobs.after_wait(services, once.caller, job_id, wait=wait)
     return _accepted(held.model_dump_json())
 
 
@@ -85,7 +84,7 @@ async def read_job(
     job_id: str, caller: CurrentCaller, services: AllServices, wait: Wait = 0
 ) -> JobObject:
     """The job, with its result when it has one.  `wait` holds the answer until it has ended."""
-    return await _after_wait(services, caller, _id(job_id), wait=wait)
+    return await held_jobs.after_wait(services, caller, _id(job_id), wait=wait)
 
 
 @router.post("/{job_id}/cancel")
@@ -100,7 +99,8 @@ def cancel_job(
             session, tenant_id=caller.tenant_id, job_id=_id(job_id), kind=JobKind.REQUEST
         )
     background.add_task(services.doorbell.ring, CONTROL)  # it may be finalized at once
-    return _object(services, _view(services, caller, _id(job_id)))
+    view = held_jobs.view(services, caller, _id(job_id))
+    return held_jobs.with_result(services, view)
 
 
 def _create(services: Services, once: Once, body: JobCreate) -> str:
@@ -122,32 +122,6 @@ def _create(services: Services, once: Once, body: JobCreate) -> str:
 
     with services.sessions.begin() as session:
         return once.answer(session, make, body=body.model_dump_json())
-
-
-async def _after_wait(
-    services: Services, caller: Caller, job_id: UUID, *, wait: float
-) -> JobObject:
-    view = await run_in_threadpool(_view, services, caller, job_id)
-    if wait and view.job.state not in TERMINAL_STATES:
-        await services.watch.until_finished(job_id, timeout=wait)
-        view = await run_in_threadpool(_view, services, caller, job_id)
-    return await run_in_threadpool(_object, services, view)
-
-
-def _view(services: Services, caller: Caller, job_id: UUID) -> JobView:
-    with services.sessions.begin() as session:
-        return reading.get_job(
-            session, tenant_id=caller.tenant_id, kind=JobKind.REQUEST, job_id=job_id
-        )
-
-
-def _object(services: Services, view: JobView) -> JobObject:
-    """The job with its result, read from S3 while no transaction is open."""
-    place = view.result
-    if place is None:
-        return JobObject.of(view)
-    line = services.storage.read_range(place.storage_key, place.start, place.length)
-    return JobObject.of(view, result_line=line)
 
 
 def _wanted_wait(prefer: str | None) -> int:

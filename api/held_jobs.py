@@ -1,0 +1,37 @@
+"""A single request's job as its clients read it: waited for, with its result from S3."""
+
+from uuid import UUID
+
+from starlette.concurrency import run_in_threadpool
+
+from api.schemas.jobs import JobObject
+from api.services import Services
+from jobs import reading
+from jobs.keys import Caller
+from jobs.models import TERMINAL_STATES, JobKind
+from jobs.reading import JobView
+
+
+async def after_wait(services: Services, caller: Caller, job_id: UUID, *, wait: float) -> JobObject:
+    """The job once it has ended, or as it is after `wait` seconds.  Holds no thread meanwhile."""
+    found = await run_in_threadpool(view, services, caller, job_id)
+    if wait and found.job.state not in TERMINAL_STATES:
+        await services.watch.until_finished(job_id, timeout=wait)
+        found = await run_in_threadpool(view, services, caller, job_id)
+    return await run_in_threadpool(with_result, services, found)
+
+
+def view(services: Services, caller: Caller, job_id: UUID) -> JobView:
+    with services.sessions.begin() as session:
+        return reading.get_job(
+            session, tenant_id=caller.tenant_id, kind=JobKind.REQUEST, job_id=job_id
+        )
+
+
+def with_result(services: Services, found: JobView) -> JobObject:
+    """The job with its result, read from S3 while no transaction is open."""
+    place = found.result
+    if place is None:
+        return JobObject.of(found)
+    line = services.storage.read_range(place.storage_key, place.start, place.length)
+    return JobObject.of(found, result_line=line)
