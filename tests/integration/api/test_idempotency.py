@@ -13,26 +13,54 @@ from tests.integration.api.conftest import Tenant
 
 CHAT: Final = "/v1/chat/completions"
 Post = Callable[[str, str | None], httpx.Response]
+Sent = tuple[str, dict[str, Any]]
 
 
-@pytest.fixture(params=["job", "batch", "file"])
+def _job(tenant: Tenant, content: str) -> Sent:
+    body = {"messages": [{"role": "user", "content": content}]}
+    return "/v1/jobs", {"json": {"model": tenant.model, "endpoint": CHAT, "body": body}}
+
+
+def _batch(tenant: Tenant, content: str) -> Sent:
+    file = tenant.openai.files.create(
+        file=("in.jsonl", b"{}\n"), purpose="batch", extra_headers={"Idempotency-Key": "its file"}
+    )
+    body = {"input_file_id": file.id, "endpoint": CHAT, "completion_window": "24h"}
+    return "/v1/batches", {"json": body | {"metadata": {"content": content}}}
+
+
+def _file(tenant: Tenant, content: str) -> Sent:
+    parts = [("purpose", (None, "batch")), ("file", ("a.jsonl", content.encode()))]
+    return "/v1/files", {"files": parts}
+
+
+def _upload(tenant: Tenant, content: str) -> Sent:
+    body = {"bytes": 1, "filename": content, "mime_type": "text/plain", "purpose": "batch"}
+    return "/v1/uploads", {"json": body}
+
+
+def _part(tenant: Tenant, content: str) -> Sent:
+    return _parts_of(tenant), {"files": [("data", ("a", content.encode()))]}
+
+
+def _link(tenant: Tenant, content: str) -> Sent:
+    return _parts_of(tenant), {"json": {"bytes": sum(content.encode())}}
+
+
+def _parts_of(tenant: Tenant) -> str:
+    path, body = _upload(tenant, "a")
+    headers = {"Idempotency-Key": "its upload"}
+    return f"/v1/uploads/{tenant.http.post(path, headers=headers, **body).json()['id']}/parts"
+
+
+@pytest.fixture(params=[_job, _batch, _file, _upload, _part, _link])
 def post(request: pytest.FixtureRequest, tenant: Tenant) -> Post:
     """Creates an object of one kind from a text and an Idempotency-Key."""
-    kind = request.param
-    file = tenant.openai.files.create(file=("in.jsonl", b"{}\n"), purpose="batch").id
 
     def send(content: str, key: str | None) -> httpx.Response:
         headers = {} if key is None else {"Idempotency-Key": key}
-        if kind == "file":
-            parts: Any = [("purpose", (None, "batch")), ("file", ("a.jsonl", content.encode()))]
-            return tenant.http.post("/v1/files", files=parts, headers=headers)
-        if kind == "batch":
-            body: dict[str, Any] = {"input_file_id": file, "endpoint": CHAT}
-            body |= {"completion_window": "24h", "metadata": {"content": content}}
-            return tenant.http.post("/v1/batches", json=body, headers=headers)
-        messages = [{"role": "user", "content": content}]
-        body = {"model": tenant.model, "endpoint": CHAT, "body": {"messages": messages}}
-        return tenant.http.post("/v1/jobs", json=body, headers=headers)
+        path, body = request.param(tenant, content)
+        return tenant.http.post(path, headers=headers, **body)
 
     return send
 
