@@ -9,11 +9,12 @@ from engine.tokenizer import Tokenizer
 
 def load_hugging_face_tokenizer(folder: Path) -> Tokenizer:
     """Raises ModelUnusable if the folder has no tokenizer that we can use."""
+    from huggingface_hub.errors import StrictDataclassError
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     try:
         loaded = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, ImportError, KeyError) as error:
+    except (OSError, ValueError, ImportError, KeyError, StrictDataclassError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelUnusable(f"{folder} has no tokenizer that we can load ({reason})") from error
     if not isinstance(loaded, PreTrainedTokenizerFast):

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 
 from engine.config import EngineConfig
-from engine.models.llama import Llama
+from engine.models.decoder import Decoder
 
 
-def allocate_kv_cache(model: Llama, config: EngineConfig) -> torch.Tensor:
+def allocate_kv_cache(model: Decoder, config: EngineConfig) -> torch.Tensor:
     """Zeros [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim]."""
-    heads = (model.config.num_kv_heads, model.config.head_dim)
-    shape = (model.config.num_layers, 2, config.num_blocks, config.block_size, *heads)
+    heads = (model.shape.num_kv_heads, model.shape.head_dim)
+    shape = (model.shape.num_layers, 2, config.num_blocks, config.block_size, *heads)
     if model.device.type == "cuda":
         return torch.zeros(shape, dtype=model.dtype, device=model.device)
     # numpy takes its zeros from the operating system, which hands out a page when it is written to:

@@ -14,7 +14,7 @@ from engine.grammars import Grammars
 from engine.intake import Intake
 from engine.kv_cache import allocate_kv_cache
 from engine.model_runner import ModelRunner
-from engine.models.llama import Llama
+from engine.models.decoder import Decoder
 from engine.models.registry import load_model
 from engine.opening import open_model
 from engine.prefix_tree import PrefixTree
@@ -45,8 +45,8 @@ def load_engine(
         torch.set_num_threads(len(os.sched_getaffinity(0)))
     checkpoint, tokenizer = open_model(model)
     loaded = load_model(checkpoint, device=device, dtype=dtype)
-    config = resolve_config(settings, loaded.config, device=device, dtype=dtype)
-    vocab_size = loaded.config.vocab_size
+    config = resolve_config(settings, loaded.shape, device=device, dtype=dtype)
+    vocab_size = loaded.shape.vocab_size
     grammars = Grammars(
         tokenizer.to_json, vocab_size=vocab_size, eos_token_ids=tokenizer.eos_token_ids
     )
@@ -75,7 +75,7 @@ def _scheduler(config: EngineConfig, digest: bytes) -> Scheduler:
     )
 
 
-def _runner(model: Llama, config: EngineConfig) -> ModelRunner:
+def _runner(model: Decoder, config: EngineConfig) -> ModelRunner:
     inputs = StepInputBuilder(
         max_tokens=config.max_num_batched_tokens,
         max_seqs=config.max_num_seqs,
@@ -86,8 +86,8 @@ def _runner(model: Llama, config: EngineConfig) -> ModelRunner:
     return ModelRunner(model, allocate_kv_cache(model, config), inputs)
 
 
-def _report(name: str, model: Llama, config: EngineConfig) -> list[str]:
-    kv_bytes = config.num_kv_tokens * kv_bytes_per_token(model.config, model.dtype)
+def _report(name: str, model: Decoder, config: EngineConfig) -> list[str]:
+    kv_bytes = config.num_kv_tokens * kv_bytes_per_token(model.shape, model.dtype)
     return [
         f"model {name}: {str(model.dtype).removeprefix('torch.')} on {model.device}",
         f"max_model_len {config.max_model_len}, max_num_seqs {config.max_num_seqs}, "

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from engine.models.llama import Llama
+from engine.models.decoder import Decoder
 from engine.sampling import Draw, Drawn, draw_tokens
 from engine.sequence import Sequence
 from engine.step_batch import StepBatch
@@ -18,7 +18,7 @@ from engine.step_inputs import StepInputBuilder
 class ModelRunner:
     """kv_cache: [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim]."""
 
-    def __init__(self, model: Llama, kv_cache: torch.Tensor, inputs: StepInputBuilder) -> None:
+    def __init__(self, model: Decoder, kv_cache: torch.Tensor, inputs: StepInputBuilder) -> None:
         self._model = model
         self._kv_cache = kv_cache
         self._inputs = inputs

@@ -5,7 +5,7 @@ import torch
 from engine.config import DTYPES, EngineConfig, EngineSettings
 from engine.device_memory import memory_for_kv
 from engine.errors import ModelUnusable
-from engine.models.llama_config import LlamaConfig
+from engine.models.shape import ModelShape
 
 # (sequences, tokens) of one step.  A CPU is busy with few rows; a GPU wants many.
 STEP_SIZES = {"cpu": (64, 512), "cuda": (512, 4096)}
@@ -39,7 +39,7 @@ def resolve_dtype(settings: EngineSettings, device: torch.device) -> torch.dtype
 
 
 def resolve_config(
-    settings: EngineSettings, shape: LlamaConfig, *, device: torch.device, dtype: torch.dtype
+    settings: EngineSettings, shape: ModelShape, *, device: torch.device, dtype: torch.dtype
 ) -> EngineConfig:
     """Called with the weights loaded.  Raises ModelUnusable if `max_model_len` cannot fit."""
     max_num_seqs, max_num_batched_tokens = STEP_SIZES[device.type]
@@ -69,11 +69,11 @@ def resolve_config(
     )
 
 
-def kv_bytes_per_token(shape: LlamaConfig, dtype: torch.dtype) -> int:
+def kv_bytes_per_token(shape: ModelShape, dtype: torch.dtype) -> int:
     return 2 * shape.num_layers * shape.kv_size * dtype.itemsize
 
 
-def _max_model_len(asked: int | None, shape: LlamaConfig, kv_tokens: int) -> int:
+def _max_model_len(asked: int | None, shape: ModelShape, kv_tokens: int) -> int:
     if kv_tokens < 1:
         raise ModelUnusable("the KV cache has room for no block at all: raise kv_cache_bytes")
     if asked is None:
@@ -91,9 +91,7 @@ def _max_model_len(asked: int | None, shape: LlamaConfig, kv_tokens: int) -> int
     return asked
 
 
-def _activation_bytes(
-    shape: LlamaConfig, num_seqs: int, num_tokens: int, dtype: torch.dtype
-) -> int:
+def _activation_bytes(shape: ModelShape, num_seqs: int, num_tokens: int, dtype: torch.dtype) -> int:
     """An upper estimate of what a step needs beside weights and KV."""
     per_token = 6 * shape.hidden_size + 3 * shape.intermediate_size + 2 * shape.q_size
     logits = num_seqs * shape.vocab_size

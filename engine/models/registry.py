@@ -5,14 +5,24 @@ from collections.abc import Callable
 import torch
 
 from engine.errors import ModelUnusable
-from engine.models.llama import Llama
-from engine.models.llama_weights import load_llama
+from engine.models.decoder import Decoder
+from engine.models.gemma3 import load_gemma3
+from engine.models.llama import load_llama
+from engine.models.mistral import load_mistral
+from engine.models.qwen2 import load_qwen2
+from engine.models.qwen3 import load_qwen3
 from engine.weights.checkpoint import Checkpoint
 
-LOADERS: dict[str, Callable[..., Llama]] = {"LlamaForCausalLM": load_llama}
+LOADERS: dict[str, Callable[..., Decoder]] = {
+    "LlamaForCausalLM": load_llama,
+    "MistralForCausalLM": load_mistral,
+    "Qwen2ForCausalLM": load_qwen2,
+    "Qwen3ForCausalLM": load_qwen3,
+    "Gemma3ForCausalLM": load_gemma3,
+}
 
 
-def load_model(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) -> Llama:
+def load_model(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) -> Decoder:
     """Raises ModelUnusable for an architecture that we do not know."""
     named = checkpoint.config.get("architectures") or ["(none)"]
     loader = LOADERS.get(named[0])

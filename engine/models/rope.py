@@ -28,12 +28,17 @@ def parse_rope(config: Mapping[str, Any]) -> RopeConfig:
     Raises ModelUnusable for a scaling that we do not know.
     """
     fields = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return parse_rope_fields(fields, theta=config.get("rope_theta", 10000.0))
+
+
+def parse_rope_fields(fields: Mapping[str, Any], *, theta: float) -> RopeConfig:
+    """theta: the base, unless the fields name theirs."""
     kind = fields.get("rope_type", fields.get("type", "default"))
     if kind not in ("default", "linear", "llama3"):
         raise ModelUnusable(
             f"rope scaling {kind!r} is not one that we run: default, linear, llama3"
         )
-    theta = fields.get("rope_theta", config.get("rope_theta", 10000.0))
+    theta = fields.get("rope_theta", theta)
     if kind == "default":
         return RopeConfig(kind=kind, theta=theta)
     if kind == "linear":

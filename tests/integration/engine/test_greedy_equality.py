@@ -1,29 +1,16 @@
 """Whatever the scheduler does to a request, its tokens are those of the plain dense forward."""
 
-import random
-
 import pytest
 
 from engine import LLM
-from tests.fixtures.tiny_model import VOCAB_SIZE, write_tiny_model
+from tests.fixtures.tiny_model import write_tiny_model
 from tests.integration.engine.dense import complete_greedily, load_dense
+from tests.integration.engine.prompts import make_prompts, teach_short_outputs
 from tests.integration.engine.running import load, request
 
 BLOCK_SIZE = 4
 KV_BYTES_PER_BLOCK = BLOCK_SIZE * 2 * 2 * 2 * 16 * 4  # tokens, layers, k and v, heads, dims, fp32
 NUM_TOKENS = 24
-
-
-def make_prompts() -> list[list[int]]:
-    """Two families with a common start, some of them equal, and a few that share nothing."""
-    rng = random.Random(0)
-    trunks = [[rng.randrange(4, VOCAB_SIZE) for _ in range(length)] for length in (21, 32)]
-    prompts = []
-    for index in range(12):
-        own = [rng.randrange(4, VOCAB_SIZE) for _ in range(index)]
-        prompts.append(trunks[index % 2] + own)
-    prompts += [trunks[1], trunks[1], [5], [rng.randrange(4, VOCAB_SIZE) for _ in range(50)]]
-    return prompts
 
 
 def complete(llm: LLM, prompts: list[list[int]]) -> list[list[int]]:
@@ -32,15 +19,6 @@ def complete(llm: LLM, prompts: list[list[int]]) -> list[list[int]]:
         for index, prompt in enumerate(prompts)
     ]
     return [completion.token_ids for completion in llm.generate(requests)]
-
-
-def teach_short_outputs(llm: LLM) -> None:
-    """Let the engine see so many short completions that it admits more than will fit."""
-    anything = tuple(range(VOCAB_SIZE))
-    requests = [
-        request(f"short {i}", [i + 4], max_tokens=50, stop_token_ids=anything) for i in range(40)
-    ]
-    assert all(len(completion.token_ids) == 1 for completion in llm.generate(requests))
 
 
 @pytest.fixture(scope="module")
