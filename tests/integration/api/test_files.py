@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from sqlalchemy import text
 
 from api.services import Services
 from jobs.errors import StorageUnavailable
@@ -71,6 +72,24 @@ def test_a_file_may_expire(tenant: Tenant) -> None:
     )
 
     assert file.expires_at == file.created_at + 3600
+
+
+def test_an_expired_file_is_gone_from_everywhere(tenant: Tenant, services: Services) -> None:
+    file_id = upload(tenant)
+    with services.sessions.begin() as session:
+        session.execute(
+            text("UPDATE files SET expires_at = now() WHERE id = :id"),
+            {"id": file_id.removeprefix("file-")},
+        )
+
+    for path in (f"/v1/files/{file_id}", f"/v1/files/{file_id}/content"):
+        assert tenant.http.get(path).status_code == 404
+    assert tenant.http.delete(f"/v1/files/{file_id}").status_code == 404
+    assert list(tenant.openai.files.list()) == []
+    with pytest.raises(openai.NotFoundError):
+        tenant.openai.batches.create(
+            input_file_id=file_id, endpoint="/v1/chat/completions", completion_window="24h"
+        )
 
 
 def test_the_fields_may_come_behind_the_file(tenant: Tenant) -> None:

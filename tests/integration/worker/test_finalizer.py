@@ -112,6 +112,23 @@ def test_a_cancelled_request_ends_without_files(
     assert work.scalar("SELECT type FROM events") == "job.cancelled"
 
 
+def test_files_expire_as_the_batch_asked_counted_from_their_own_creation(
+    work: Work, storage: Storage, finalizer: Finalizer
+) -> None:
+    work.add_settled_batch(1, storage=storage)
+    with work.sessions.begin() as session:
+        session.execute(
+            text("UPDATE jobs SET output_expires_after = 3600, created_at = now() - interval '1 d'")
+        )
+
+    finalizer.finalize_next()
+
+    assert work.scalar(
+        "SELECT expires_at = created_at + interval '1 hour' FROM files"
+        " WHERE purpose = 'batch_output'"
+    )
+
+
 def test_files_go_to_the_tenants_own_bucket(
     work: Work, storage: Storage, finalizer: Finalizer, outside: Storage
 ) -> None:
