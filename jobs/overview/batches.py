@@ -16,7 +16,7 @@ _BATCHES = text("""
         (SELECT * FROM jobs WHERE kind = 'batch' AND finished_at IS NULL
           ORDER BY created_at LIMIT :batches)
         UNION ALL
-        (SELECT * FROM jobs WHERE kind = 'batch' AND finished_at IS NOT NULL
+        (SELECT * FROM jobs WHERE kind = 'batch' AND finished_at IS NOT NULL AND deleted_at IS NULL
           ORDER BY finished_at DESC LIMIT :batches)
     )
     SELECT j.id, j.state, j.model, j.interactive, j.created_at, j.total,
