@@ -1,5 +1,6 @@
-"""Opens a GGUF file as if it were a Hugging Face checkpoint: same names, same order of rows."""
+"""Opens a GGUF file as if it were a Hugging Face checkpoint: same names, same numbers."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,35 +10,24 @@ import torch
 from engine.errors import ModelUnusable
 from engine.weights.checkpoint import Checkpoint
 from engine.weights.digest import files_digest
+from engine.weights.gguf_architectures import (
+    GGUF_ARCHITECTURES,
+    OUTER_NAMES,
+    GgufArchitecture,
+    rope_scaling,
+)
 from engine.weights.gguf_file import GgufFile
 
-ARCHITECTURES = {"llama": "LlamaForCausalLM"}
-
 QUANTIZATIONS = frozenset({"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K"})
-
-OUTER_NAMES = {
-    "token_embd.weight": "model.embed_tokens.weight",
-    "output_norm.weight": "model.norm.weight",
-    "output.weight": "lm_head.weight",
-    "rope_freqs.weight": "rope_freqs.weight",
-}
-LAYER_NAMES = {
-    "attn_norm": "input_layernorm",
-    "attn_q": "self_attn.q_proj",
-    "attn_k": "self_attn.k_proj",
-    "attn_v": "self_attn.v_proj",
-    "attn_output": "self_attn.o_proj",
-    "ffn_norm": "post_attention_layernorm",
-    "ffn_gate": "mlp.gate_proj",
-    "ffn_up": "mlp.up_proj",
-    "ffn_down": "mlp.down_proj",
-}
 
 
 def open_gguf(file: GgufFile) -> Checkpoint:
     """Raises ModelUnusable for an architecture or a quantisation that we cannot run."""
-    config = _config(file)
-    gguf_names = {_hugging_face_name(file.path, name): name for name in file.names}
+    architecture = _architecture(file)
+    config = _config(file, architecture)
+    gguf_names = {
+        _hugging_face_name(file.path, name, architecture.layer_names): name for name in file.names
+    }
     for name in file.names:
         if file.quantization(name) not in QUANTIZATIONS:
             raise ModelUnusable(
@@ -46,11 +36,7 @@ def open_gguf(file: GgufFile) -> Checkpoint:
             )
 
     def tensor(name: str) -> torch.Tensor:
-        array = file.array(gguf_names[name])
-        if name.endswith("q_proj.weight"):
-            array = _in_halves(array, config["num_attention_heads"])
-        elif name.endswith("k_proj.weight"):
-            array = _in_halves(array, config["num_key_value_heads"])
+        array = _translated(file.array(gguf_names[name]), name, config, architecture)
         return torch.from_numpy(np.array(array, dtype=np.float32))
 
     return Checkpoint(
@@ -62,16 +48,20 @@ def open_gguf(file: GgufFile) -> Checkpoint:
     )
 
 
-def _config(file: GgufFile) -> dict[str, Any]:
+def _architecture(file: GgufFile) -> GgufArchitecture:
     arch = file.require("general.architecture")
-    if arch not in ARCHITECTURES:
-        raise ModelUnusable(
-            f"{file.path} is of architecture {arch!r}; we run {', '.join(sorted(ARCHITECTURES))}"
-        )
+    if arch not in GGUF_ARCHITECTURES:
+        known = ", ".join(sorted(GGUF_ARCHITECTURES))
+        raise ModelUnusable(f"{file.path} is of architecture {arch!r}; we run {known}")
+    return GGUF_ARCHITECTURES[arch]
+
+
+def _config(file: GgufFile, architecture: GgufArchitecture) -> dict[str, Any]:
+    arch = file.require("general.architecture")
     num_heads = file.require(f"{arch}.attention.head_count")
     hidden_size = file.require(f"{arch}.embedding_length")
-    return {
-        "architectures": [ARCHITECTURES[arch]],
+    theta = {"rope_theta": file.get(f"{arch}.rope.freq_base", 10000.0)}
+    common = {
         "vocab_size": file.num_rows("token_embd.weight"),
         "hidden_size": hidden_size,
         "intermediate_size": file.require(f"{arch}.feed_forward_length"),
@@ -83,36 +73,37 @@ def _config(file: GgufFile) -> dict[str, Any]:
         "max_position_embeddings": file.require(f"{arch}.context_length"),
         "tie_word_embeddings": "output.weight" not in file.names,
         "hidden_act": "silu",
-        "rope_parameters": _rope(file, arch),
+        "rope_parameters": theta | rope_scaling(file, arch),
     }
+    return common | dict(architecture.config(file))
 
 
-def _rope(file: GgufFile, arch: str) -> dict[str, Any]:
-    rope: dict[str, Any] = {
-        "rope_type": file.get(f"{arch}.rope.scaling.type", "none"),
-        "rope_theta": file.get(f"{arch}.rope.freq_base", 10000.0),
-        "factor": file.get(f"{arch}.rope.scaling.factor", 1.0),
-    }
-    if rope["rope_type"] == "none":
-        rope["rope_type"] = "default"
-    return rope
-
-
-def _hugging_face_name(path: Path, name: str) -> str:
+def _hugging_face_name(path: Path, name: str, layer_names: Mapping[str, str]) -> str:
     if name in OUTER_NAMES:
         return OUTER_NAMES[name]
     match name.split("."):
-        case ["blk", layer, part, "weight"] if part in LAYER_NAMES:
-            return f"model.layers.{layer}.{LAYER_NAMES[part]}.weight"
+        case ["blk", layer, part, ("weight" | "bias") as kind] if part in layer_names:
+            return f"model.layers.{layer}.{layer_names[part]}.{kind}"
     raise ModelUnusable(f"{path} has a tensor that we do not know: {name}")
 
 
-def _in_halves(array: Any, num_heads: int) -> Any:
-    """Undo the order in which GGUF keeps the rows of q and k.
+def _translated(
+    array: Any, name: str, config: Mapping[str, Any], architecture: GgufArchitecture
+) -> Any:
+    if architecture.norms_plus_one and name.endswith("norm.weight"):
+        return array - 1
+    heads = {
+        "q_proj.weight": config["num_attention_heads"],
+        "k_proj.weight": config["num_key_value_heads"],
+    }
+    for ending, num_heads in heads.items():
+        if architecture.rotates_neighbours and name.endswith(ending):
+            return _in_halves(array, num_heads)
+    return array
 
-    It puts the two coordinates that rotate together side by side; we rotate one half of a head
-    against the other.
-    """
+
+def _in_halves(array: Any, num_heads: int) -> Any:
+    """Bring rows that rotate together from side by side to half a head apart."""
     rows, columns = array.shape
     pairs = array.reshape(num_heads, rows // num_heads // 2, 2, columns)
     return pairs.swapaxes(1, 2).reshape(rows, columns)

@@ -6,34 +6,59 @@ from typing import Any
 
 import gguf
 import numpy as np
-from transformers import LlamaForCausalLM
+from transformers import PreTrainedModel
 
-from engine.weights.gguf_checkpoint import LAYER_NAMES, OUTER_NAMES
+from tests.integration.engine.k_quants import pack_q4_k, pack_q6_k
 
 CONTROL, NORMAL = 3, 1
+ARCHITECTURES = {
+    "llama": gguf.MODEL_ARCH.LLAMA,
+    "mistral": gguf.MODEL_ARCH.LLAMA,
+    "qwen2": gguf.MODEL_ARCH.QWEN2,
+    "qwen3": gguf.MODEL_ARCH.QWEN3,
+    "gemma3_text": gguf.MODEL_ARCH.GEMMA3,
+}
+PACKERS = {"Q4_K": pack_q4_k, "Q6_K": pack_q6_k}
 
 
-def write_gguf(model: LlamaForCausalLM, folder: Path, path: Path, quantization: str) -> None:
+def write_gguf(model: PreTrainedModel, folder: Path, path: Path, quantization: str) -> None:
     """Matrices are quantised as asked and vectors kept in fp32.
 
     The model's own matrices become what the file can be read back as, so that both are equal.
     """
-    writer = gguf.GGUFWriter(path, "llama")
-    _write_shape(writer, model.config)
+    config = model.config
+    architecture = ARCHITECTURES[config.model_type]
+    names = gguf.get_tensor_name_map(architecture, config.num_hidden_layers)
+    writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture])
+    _write_shape(writer, config)
     _write_tokenizer(writer, folder)
-    kind = gguf.GGMLQuantizationType[quantization]
     for name, parameter in model.state_dict().items():
-        array = parameter.numpy()
-        if array.ndim == 1:
-            writer.add_tensor(_gguf_name(name), array)
+        if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        quantized = gguf.quants.quantize(_in_pairs(name, array, model.config), kind)
-        writer.add_tensor(_gguf_name(name), quantized, raw_dtype=kind)
-        array[:] = gguf.quants.dequantize(gguf.quants.quantize(array, kind), kind)
+        array = parameter.numpy()
+        gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        if array.ndim == 1:
+            is_gemma_norm = architecture == gguf.MODEL_ARCH.GEMMA3
+            writer.add_tensor(gguf_name, array + np.float32(is_gemma_norm))
+            continue
+        packed, array[:] = _pack(array, quantization)
+        if architecture == gguf.MODEL_ARCH.LLAMA:
+            packed = _in_pairs(name, packed, config)
+        kind = gguf.GGMLQuantizationType[quantization]
+        writer.add_tensor(gguf_name, packed, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def _pack(array: np.ndarray, quantization: str) -> tuple[np.ndarray, np.ndarray]:
+    """The rows as the file holds them, and the numbers that they stand for."""
+    if quantization in PACKERS:
+        return PACKERS[quantization](array)
+    kind = gguf.GGMLQuantizationType[quantization]
+    packed = gguf.quants.quantize(array, kind)
+    return packed, gguf.quants.dequantize(packed, kind)
 
 
 def _write_shape(writer: Any, config: Any) -> None:
@@ -44,7 +69,16 @@ def _write_shape(writer: Any, config: Any) -> None:
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    if hasattr(config, "head_dim"):
+        writer.add_key_length(config.head_dim)
+    if config.model_type in ("mistral", "gemma3_text") and config.sliding_window:
+        writer.add_sliding_window(config.sliding_window)
+    rope = config.rope_parameters
+    rope = rope.get("full_attention", rope)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    if rope["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
 
 
 def _write_tokenizer(writer: Any, folder: Path) -> None:
@@ -59,15 +93,6 @@ def _write_tokenizer(writer: Any, folder: Path) -> None:
     writer.add_token_merges([" ".join(merge) for merge in saved["model"]["merges"]])
     writer.add_eos_token_id(0)
     writer.add_chat_template((folder / "chat_template.jinja").read_text())
-
-
-def _gguf_name(name: str) -> str:
-    outer = {hugging_face: ours for ours, hugging_face in OUTER_NAMES.items()}
-    if name in outer:
-        return outer[name]
-    _, _, layer, part = name.removesuffix(".weight").split(".", 3)
-    layers = {hugging_face: ours for ours, hugging_face in LAYER_NAMES.items()}
-    return f"blk.{layer}.{layers[part]}.weight"
 
 
 def _in_pairs(name: str, array: np.ndarray, config: Any) -> np.ndarray:

@@ -1,10 +1,14 @@
 """A GGUF gives the same tokens as the Hugging Face model whose weights it holds."""
 
+import gguf
 import pytest
 
 from engine import ModelUnusable
+from tests.fixtures.tiny_model import write_tiny_model
+from tests.integration.engine.architectures import VARIANTS, write_model
 from tests.integration.engine.dense import complete_greedily, load_dense
 from tests.integration.engine.gguf_writing import write_gguf
+from tests.integration.engine.prompts import make_prompts
 from tests.integration.engine.running import load, request
 
 TEXT = "the quick brown fox 日本語 and a café <|user|>"
@@ -21,6 +25,66 @@ def test_greedy_tokens_equal_transformers(tiny_model_dir, tmp_path, quantization
     [found] = load(path).generate([request("1", prompt, max_tokens=20, ignore_eos=True)])
 
     assert found.token_ids == complete_greedily(model, prompt, 20)
+
+
+@pytest.mark.parametrize("quantization", ["Q4_K", "Q6_K"])
+def test_greedy_tokens_equal_transformers_from_k_quants(tmp_path, quantization):
+    write_tiny_model(tmp_path, hidden_size=256, intermediate_size=256, head_dim=64)
+    model = load_dense(tmp_path)
+    path = tmp_path / "tiny.gguf"
+    write_gguf(model, tmp_path, path, quantization)
+    prompt = [7, 30, 200, 9]
+
+    [found] = load(path).generate([request("1", prompt, max_tokens=20, ignore_eos=True)])
+
+    assert found.token_ids == complete_greedily(model, prompt, 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("mistral", {}),
+        ("mistral, window", {}),
+        ("qwen2", {}),
+        ("qwen2, tied head", {}),
+        ("qwen3", {}),
+        # What a GGUF has no word for is as in the released models.
+        (
+            "gemma3",
+            {
+                "query_pre_attn_scalar": 24,
+                "num_hidden_layers": 6,
+                "layer_types": None,
+                "rope_parameters": {
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+                    "full_attention": {"rope_type": "linear", "rope_theta": 5e3, "factor": 8.0},
+                },
+            },
+        ),
+    ],
+)
+def test_every_architecture_equals_transformers(tmp_path, name, changes):
+    variant = VARIANTS[name]
+    model = write_model(variant._replace(config=variant.config | changes), tmp_path)
+    path = tmp_path / "tiny.gguf"
+    write_gguf(model, tmp_path, path, "F32")
+    prompt = make_prompts()[-1]
+
+    [found] = load(path).generate([request("1", prompt, max_tokens=20, ignore_eos=True)])
+
+    assert found.token_ids == complete_greedily(model, prompt, 20)
+
+
+def test_an_architecture_that_we_do_not_run_is_refused(tiny_model_dir, tmp_path):
+    path = tmp_path / "tiny.gguf"
+    writer = gguf.GGUFWriter(path, "mamba")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+    with pytest.raises(ModelUnusable, match="'mamba'; we run gemma3, llama, qwen2, qwen3"):
+        load(path)
 
 
 def test_its_tokenizer_and_template_are_those_of_the_folder(tiny_model_dir, tmp_path):
