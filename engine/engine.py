@@ -131,16 +131,22 @@ class Engine:
         try:
             return live.draw(self._grammars)
         except GrammarRefused as refusal:
-            live.failures.append(Refusal("grammar_too_complex", str(refusal)))
+            live.failures.append(_too_complex(refusal))
             return GREEDY
 
     def _ending(self, seq: Sequence) -> Completion | None:
         live = self._live[seq.request_id]
         try:
             return live.ending(self._tokenizer.bytes_of)
+        except GrammarRefused as refusal:
+            return live.failure(_too_complex(refusal))
         except Exception:  # whatever one request's text does, it must not end the others
             log.exception("completion failed", extra={"request_id": seq.request_id})
             return live.failure(Refusal("internal_error", "The completion could not be read."))
+
+
+def _too_complex(refusal: GrammarRefused) -> Refusal:
+    return Refusal("grammar_too_complex", str(refusal))
 
 
 def _refused(request: Request, refusal: Refusal) -> Completion:

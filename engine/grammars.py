@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from llguidance import LLMatcher, LLTokenizer
 
 MAX_GRAMMAR_BYTES = 64 * 1024
+_MAX_SYMBOLS = 40_000  # half a second to compile, at worst
+_MAX_STEP_ITEMS = 10_000  # of the parser, for one token
 _COMPILED = 256
 _MASKS = 1024
 _THREADS = 4
@@ -75,7 +77,9 @@ class Grammars:
 
         if len(grammar.text.encode("utf-8", "surrogatepass")) > MAX_GRAMMAR_BYTES:
             raise GrammarRefused(f"The grammar has over {MAX_GRAMMAR_BYTES:,} bytes.")
-        limits = LLParserLimits(verbose_errors=False)
+        limits = LLParserLimits(
+            max_grammar_size=_MAX_SYMBOLS, step_max_items=_MAX_STEP_ITEMS, verbose_errors=False
+        )
         source = _source(grammar)
         matcher = LLMatcher(self._load_tokenizer(), source, log_level=0, limits=limits)
         if matcher.is_error():
@@ -118,20 +122,27 @@ class GrammarState:
         Raises GrammarRefused if finding out would be too much work.
         """
         mask = self._mask.result()
-        if self._matcher.is_error():
-            raise GrammarRefused(f"The grammar is too complex: {self._matcher.get_error()[:300]}")
+        self._check()
         return mask
 
     def advance(self, token: int) -> bool:
-        """Take the token that was chosen.  Returns whether the text is complete."""
+        """Take the token that was chosen.  Returns whether the text is complete.
+
+        Raises GrammarRefused if finding out would be too much work.
+        """
         self._mask.result()  # the matcher must not change while a thread reads it
         self._matcher.consume_token(token)
+        self._check()
         if self._matcher.is_stopped():
             return True
         # What may come next depends on the grammar and the tokens so far, and on nothing else.
         self._key = blake2b(self._key + token.to_bytes(4, "little"), digest_size=16).digest()
         self._mask = self._mask_of(self._key, self._matcher)
         return False
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise GrammarRefused(f"The grammar is too complex: {self._matcher.get_error()[:300]}")
 
 
 class _Recent(Generic[_Value]):
@@ -158,6 +169,8 @@ def _source(grammar: Grammar) -> str:
                 return LLMatcher.grammar_from_regex(grammar.text)
             case "choice":
                 choices = json.loads(grammar.text)
+                if not choices:
+                    raise GrammarRefused("There is nothing to choose from.")
                 return "start: " + " | ".join(
                     json.dumps(text, ensure_ascii=False) for text in choices
                 )

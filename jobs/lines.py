@@ -10,8 +10,9 @@ from uuid import UUID
 
 import orjson
 
-from jobs import ids
+from jobs import ids, logprobs
 from jobs.errors import BodyRefused
+from jobs.logprobs import Place
 from jobs.requests import CHAT_COMPLETIONS
 
 MAX_LINE_BYTES = 10 * 10**6
@@ -39,11 +40,22 @@ class BadLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the engine gave for one request; counts in tokens, `created` in unix seconds."""
+class Choice:
+    """One completion of a prompt; `places` only where log-probabilities were asked for."""
 
     text: str
     finish_reason: str
+    places: list[Place] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the engine gave for one request; counts in tokens, `created` in unix seconds.
+
+    The prompt counts once, however many choices it has; output_tokens is their sum.
+    """
+
+    choices: tuple[Choice, ...]
     prompt_tokens: int
     cached_tokens: int
     output_tokens: int
@@ -195,17 +207,12 @@ def response_body(
 ) -> dict[str, Any]:
     """The body that the endpoint itself would answer with."""
     chat = endpoint == CHAT_COMPLETIONS
-    choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": answer.finish_reason}
-    if chat:
-        choice["message"] = {"role": "assistant", "content": answer.text, "refusal": None}
-    else:
-        choice["text"] = answer.text
     return {
         "id": f"{'chatcmpl' if chat else 'cmpl'}-{job_id.hex}{index:08x}",
         "object": "chat.completion" if chat else "text_completion",
         "created": answer.created,
         "model": model,
-        "choices": [choice],
+        "choices": [_choice(at, choice, chat=chat) for at, choice in enumerate(answer.choices)],
         "usage": {
             "prompt_tokens": answer.prompt_tokens,
             "completion_tokens": answer.output_tokens,
@@ -213,6 +220,21 @@ def response_body(
             "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
         },
     }
+
+
+def _choice(index: int, choice: Choice, *, chat: bool) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "index": index,
+        "logprobs": None,
+        "finish_reason": choice.finish_reason,
+    }
+    if choice.places is not None:
+        shape = logprobs.of_chat if chat else logprobs.of_completion
+        written["logprobs"] = shape(choice.places)
+    if chat:
+        message = {"role": "assistant", "content": choice.text, "refusal": None}
+        return written | {"message": message}
+    return written | {"text": choice.text}
 
 
 def _result_line(

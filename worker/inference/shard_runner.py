@@ -4,25 +4,25 @@ Rows that already have a result are skipped; a body that the endpoint refuses is
 """
 
 import logging
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from engine.requests import Completion, Request, SamplingParams
+from engine.requests import Completion, Request
 from jobs import ids, lines, results
 from jobs.database import Sessions
 from jobs.errors import BodyRefused
 from jobs.leases import ShardLease
 from jobs.lines import Answer
-from jobs.requests import ChatCompletionBody, CompletionBody, check_body
+from jobs.requests import check_body
 from jobs.secrets import Secrets
 from jobs.storage import Storage
 from worker.inference.custody import Custody
 from worker.inference.engine_host import EngineHost, Group
 from worker.inference.result_writer import FinishedRow, ResultWriter, ShardOutput
+from worker.inference.translation import answer_of, engine_requests
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class ShardRunner:
         )
         run = _ShardRun(lease, output, self._writer)
         salt = self._secrets.salt(lease.tenant_id)
-        requests = [request for row in rows if (request := run.prepare(row, salt)) is not None]
+        requests = [request for row in rows for request in run.prepare(row, salt)]
         if requests:
             self._host.submit(Group(lease.held, requests, lease.cost, run.on_completion))
 
@@ -88,6 +88,23 @@ class ShardRunner:
         return [row for row in rows if row.index not in done]
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A row while the engine computes its choices, each of which has a request of its own."""
+
+    row: InputRow
+    request_ids: list[str]
+    completions: dict[str, Completion] = field(default_factory=dict)
+
+    def take(self, completion: Completion) -> bool:
+        """Returns whether it was the last."""
+        self.completions[completion.request_id] = completion
+        return len(self.completions) == len(self.request_ids)
+
+    def in_order(self) -> list[Completion]:
+        return [self.completions[request_id] for request_id in self.request_ids]
+
+
 class _ShardRun:
     """What one shard's completions need to become lines."""
 
@@ -95,41 +112,37 @@ class _ShardRun:
         self._lease = lease
         self._output = output
         self._writer = writer
-        self._rows = dict[str, InputRow]()
+        self._asked = dict[str, _Asked]()
 
-    def prepare(self, row: InputRow, salt: str) -> Request | None:
-        """The engine's request for a row; None if the row is refused, and so answered."""
+    def prepare(self, row: InputRow, salt: str) -> list[Request]:
+        """The engine's requests for a row; none if the row is refused, and so answered."""
         try:
             body = check_body(self._lease.endpoint, row.body)
         except BodyRefused as refusal:
             self._refuse(row, refusal)
-            return None
-        request_id = ids.of_request(self._lease.job_id, row.index)
-        self._rows[request_id] = row
-        return Request(
-            request_id=request_id,
-            prompt=_prompt(body),
-            params=_params(body),
+            return []
+        requests = engine_requests(
+            body,
+            request_id=ids.of_request(self._lease.job_id, row.index),
             salt=salt,
             priority=int(self._lease.interactive),
         )
+        asked = _Asked(row, [request.request_id for request in requests])
+        self._asked |= dict.fromkeys(asked.request_ids, asked)
+        return requests
 
     def on_completion(self, completion: Completion) -> None:
         """On the engine's thread, once for each request."""
-        row = self._rows.pop(completion.request_id)
-        if completion.error is not None:
-            error = completion.error
-            self._refuse(row, BodyRefused(error.message, param=error.param, code=error.code))
+        asked = self._asked.pop(completion.request_id)
+        if not asked.take(completion):
             return
-        answer = Answer(
-            text=completion.text,
-            finish_reason=completion.finish_reason,
-            prompt_tokens=completion.prompt_tokens,
-            cached_tokens=completion.cached_tokens,
-            output_tokens=len(completion.token_ids),
-            created=int(time.time()),
-        )
-        self._finish(row, answer)
+        completions = asked.in_order()
+        errors = [each.error for each in completions if each.error is not None]
+        if errors:
+            error = BodyRefused(errors[0].message, param=errors[0].param, code=errors[0].code)
+            self._refuse(asked.row, error)
+            return
+        self._finish(asked.row, answer_of(completions))
 
     def _finish(self, row: InputRow, answer: Answer) -> None:
         lease = self._lease
@@ -152,27 +165,3 @@ class _ShardRun:
     def _refuse(self, row: InputRow, refusal: BodyRefused) -> None:
         line = lines.refused(self._lease.job_id, row.index, custom_id=row.custom_id, error=refusal)
         self._writer.add(self._output, FinishedRow(row.index, False, line))
-
-
-def _prompt(body: ChatCompletionBody | CompletionBody) -> str | list[dict[str, Any]]:
-    if isinstance(body, CompletionBody):
-        return body.prompt
-    return [{"role": _role(each.role), "content": each.text} for each in body.messages]
-
-
-def _role(role: str) -> str:
-    # OpenAI's newer name for what open models' templates call the system's.
-    return "system" if role == "developer" else role
-
-
-def _params(body: ChatCompletionBody | CompletionBody) -> SamplingParams:
-    # OpenAI's default temperature is 1, and people who move here expect it.
-    return SamplingParams(
-        max_tokens=body.output_limit,
-        temperature=1.0 if body.temperature is None else body.temperature,
-        top_p=1.0 if body.top_p is None else body.top_p,
-        top_k=body.top_k or 0,
-        seed=body.seed,
-        stop=body.stops,
-        ignore_eos=body.ignore_eos,
-    )

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from api.services import Services
 from jobs import lines, results
-from jobs.lines import Answer
+from jobs.lines import Answer, Choice
 from jobs.results import Row, SegmentDraft
 from tests.integration.api.conftest import Tenant
 
@@ -41,7 +41,9 @@ def run(services: Services, tenant: Tenant, batch: dict[str, Any], total: int = 
 
 def finish_rows(services: Services, batch: dict[str, Any], *indexes: int, ok: bool = True) -> None:
     job_id = uuid_of(batch)
-    answer = Answer("yes", "stop", prompt_tokens=3, cached_tokens=2, output_tokens=1, created=1)
+    answer = Answer(
+        (Choice("yes", "stop"),), prompt_tokens=3, cached_tokens=2, output_tokens=1, created=1
+    )
     data, rows = b"", list[Row]()
     for index in indexes:
         body = lines.response_body(job_id, index, endpoint=CHAT, model="m", answer=answer)

@@ -8,7 +8,7 @@ from api.services import Services
 from jobs import leases, lines, results, workers
 from jobs.errors import BodyRefused
 from jobs.leases import ShardLease
-from jobs.lines import Answer
+from jobs.lines import Answer, Choice
 from jobs.models import WorkerKind
 from jobs.results import Row, SegmentDraft
 from jobs.workers import Identity
@@ -31,7 +31,9 @@ def claim_one(services: Services, model: str) -> ShardLease:
 
 def answer(services: Services, lease: ShardLease, text: str) -> None:
     """End a request's job with a completion of 5 tokens, of which 3 were cached."""
-    given = Answer(text, "stop", prompt_tokens=4, cached_tokens=3, output_tokens=1, created=1)
+    given = Answer(
+        (Choice(text, "stop"),), prompt_tokens=4, cached_tokens=3, output_tokens=1, created=1
+    )
     body = lines.response_body(
         lease.job_id, 0, endpoint=lease.endpoint, model=lease.model, answer=given
     )

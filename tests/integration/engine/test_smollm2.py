@@ -1,9 +1,11 @@
 """The bundled model: a real GGUF with a real tokenizer."""
 
+import json
+
 import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from engine import LLM
+from engine import LLM, Grammar
 from engine.bundled import bundled_model
 from engine.gguf_tokenizer import load_gguf_tokenizer
 from engine.tokenizer import Tokenizer
@@ -75,6 +77,27 @@ def test_it_answers_in_words_and_stops_by_itself(llm):
     assert "Paris" in completion.text
     assert "<|im_end|>" not in completion.text
     assert completion.finish_reason == "stop"
+
+
+def test_it_fills_in_a_schema_and_makes_a_choice(llm):
+    person = {
+        "type": "object",
+        "properties": {"city": {"enum": ["Paris", "Rome"]}, "is_capital": {"type": "boolean"}},
+        "required": ["city", "is_capital"],
+        "additionalProperties": False,
+    }
+    chat = [{"role": "user", "content": QUESTIONS[0]}]
+    grammars = [
+        Grammar("json_schema", json.dumps(person)),
+        Grammar("choice", '["Paris", "Rome"]'),
+    ]
+
+    filled, chosen = llm.generate(
+        [request(each.kind, chat, max_tokens=40, grammar=each) for each in grammars]
+    )
+
+    assert json.loads(filled.text).keys() == {"city", "is_capital"}
+    assert chosen.text == "Paris"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A line's fault is its own, whatever is in it."""
 
 import json
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from jobs import lines
 from jobs.errors import BodyRefused
-from jobs.lines import Answer, BadLine, InputLine, read_line
+from jobs.lines import Answer, BadLine, Choice, InputLine, read_line
+from jobs.logprobs import Place, TokenLogprob
 from jobs.requests import CHAT_COMPLETIONS, COMPLETIONS
 
 JOB = UUID(int=7)
@@ -132,7 +134,9 @@ def test_damage_to_a_good_line_is_its_own_fault_or_none(at: int, damage: bytes) 
 
 @given(st.text(min_size=1, max_size=50).filter(lambda text: "\x00" not in text), st.text())
 def test_what_is_written_reads_back(custom_id: str, said: str) -> None:
-    answer = Answer(said, "stop", prompt_tokens=5, cached_tokens=2, output_tokens=3, created=9)
+    answer = Answer(
+        (Choice(said, "stop"),), prompt_tokens=5, cached_tokens=2, output_tokens=3, created=9
+    )
     body = lines.response_body(JOB, 4, endpoint=CHAT_COMPLETIONS, model="m", answer=answer)
 
     line = lines.answered(JOB, 4, custom_id=custom_id, body=body)
@@ -148,7 +152,9 @@ def test_what_is_written_reads_back(custom_id: str, said: str) -> None:
 
 
 def test_a_completion_has_text_and_no_message() -> None:
-    answer = Answer("said", "length", prompt_tokens=1, cached_tokens=0, output_tokens=1, created=9)
+    answer = Answer(
+        (Choice("said", "length"),), prompt_tokens=1, cached_tokens=0, output_tokens=1, created=9
+    )
 
     body = lines.response_body(JOB, 0, endpoint=COMPLETIONS, model="m", answer=answer)
 
@@ -177,3 +183,60 @@ def test_two_runs_of_a_request_give_it_one_id() -> None:
 
     assert first == second
     assert orjson.loads(first)["response"] is None
+
+
+HELD = [
+    Place(TokenLogprob("é".encode(), -0.5), (TokenLogprob("é".encode(), -0.5),)),
+    Place(
+        TokenLogprob(b"\xf0\x9f", float("-inf")),
+        (TokenLogprob(b"x", -0.1), TokenLogprob(b"y", -2.0)),
+    ),
+    Place(TokenLogprob(b"\x99\x82", -1.0), ()),
+    Place(TokenLogprob(b"z", -1.5), ()),
+]
+
+
+def choices_of(endpoint: str, *choices: Choice) -> list[dict[str, Any]]:
+    answer = Answer(choices, prompt_tokens=1, cached_tokens=0, output_tokens=8, created=9)
+    body = lines.response_body(JOB, 0, endpoint=endpoint, model="m", answer=answer)
+    written: list[dict[str, Any]] = body["choices"]
+    return written
+
+
+def test_a_chats_logprobs_name_each_token_by_its_bytes() -> None:
+    [choice] = choices_of(CHAT_COMPLETIONS, Choice("é🙂z", "stop", HELD))
+
+    content = choice["logprobs"]["content"]
+    assert content[0] == {
+        "token": "é",
+        "logprob": -0.5,
+        "bytes": [195, 169],
+        "top_logprobs": [{"token": "é", "logprob": -0.5, "bytes": [195, 169]}],
+    }
+    assert (content[1]["token"], content[1]["logprob"]) == ("bytes:\\xf0\\x9f", -9999.0)
+    assert [each["token"] for each in content[1]["top_logprobs"]] == ["x", "y"]
+    assert bytes(b for each in content for b in each["bytes"]).decode() == "é🙂z"
+
+
+def test_a_completions_logprobs_stand_beside_each_other() -> None:
+    [choice] = choices_of(COMPLETIONS, Choice("é🙂z", "stop", HELD))
+
+    assert choice["logprobs"] == {
+        "tokens": ["é", "bytes:\\xf0\\x9f", "bytes:\\x99\\x82", "z"],
+        "token_logprobs": [-0.5, -9999.0, -1.0, -1.5],
+        "top_logprobs": [
+            {"é": -0.5},
+            {"x": -0.1, "y": -2.0, "bytes:\\xf0\\x9f": -9999.0},
+            {"bytes:\\x99\\x82": -1.0},
+            {"z": -1.5},
+        ],
+        "text_offset": [0, 1, 1, 2],
+    }
+
+
+def test_choices_are_numbered_in_order() -> None:
+    chat = choices_of(CHAT_COMPLETIONS, Choice("a", "stop"), Choice("b", "length"))
+
+    assert [(each["index"], each["message"]["content"]) for each in chat] == [(0, "a"), (1, "b")]
+    assert [each["finish_reason"] for each in chat] == ["stop", "length"]
+    assert chat[0]["logprobs"] is None

@@ -1,6 +1,7 @@
 """What a body may say, and what it is told when it says something else."""
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,32 @@ from jobs.requests import (
 )
 from tests.unit.jobs.test_lines import json_values
 
-CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+TOOL = {
+    "type": "function",
+    "function": {"name": "add", "parameters": {"type": "object"}, "strict": True},
+}
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}
+    ],
+}
+CALLED = {"role": "tool", "tool_call_id": "1", "content": "4"}
+
+
+CHANGEABLE = [
+    "messages", "max_tokens", "stop", "temperature", "metadata", "response_format", "n", "tools",
+    "logit_bias", "logprobs", "guided_choice", "stop_token_ids",
+]  # fmt: skip
+
+
+def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": schema, "strict": True},
+    }
 
 
 @pytest.mark.parametrize(
@@ -30,7 +56,51 @@ CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
         ({"max_tokens": 1.5}, "max_tokens", "invalid_value"),
         ({"max_tokens": True}, "max_tokens", "invalid_value"),
         ({"seed": 2**64}, "seed", "invalid_value"),
-        ({"n": 2}, "n", "invalid_value"),
+        ({"n": 0}, "n", "invalid_value"),
+        ({"n": 129}, "n", "invalid_value"),
+        ({"n": True}, "n", "invalid_value"),
+        ({"min_p": 1.1}, "min_p", "invalid_value"),
+        ({"repetition_penalty": 0}, "repetition_penalty", "invalid_value"),
+        ({"presence_penalty": 2.1}, "presence_penalty", "invalid_value"),
+        ({"frequency_penalty": float("nan")}, "frequency_penalty", "invalid_value"),
+        ({"logit_bias": {"x": 1}}, "logit_bias", "invalid_value"),
+        ({"logit_bias": {"-1": 1}}, "logit_bias", "invalid_value"),
+        ({"logit_bias": {"²": 1}}, "logit_bias", "invalid_value"),
+        ({"logit_bias": {"1": 101}}, "logit_bias", "invalid_value"),
+        ({"logit_bias": {str(i): 1 for i in range(1025)}}, "logit_bias", "invalid_value"),
+        ({"min_tokens": -1}, "min_tokens", "invalid_value"),
+        ({"stop_token_ids": [-1]}, "stop_token_ids", "invalid_value"),
+        ({"logprobs": 5}, "logprobs", "invalid_value"),
+        ({"top_logprobs": 5}, "top_logprobs", "invalid_value"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs", "invalid_value"),
+        ({"response_format": {"type": "xml"}}, "response_format", "invalid_value"),
+        (
+            {"response_format": {"type": "json_schema"}},
+            "response_format",
+            "missing_required_parameter",
+        ),
+        (
+            {"response_format": json_schema({"enum": ["x" * 60_000]})},
+            "response_format",
+            "invalid_value",
+        ),
+        ({"guided_regex": ""}, "guided_regex", "invalid_value"),
+        ({"guided_choice": []}, "guided_choice", "invalid_value"),
+        ({"guided_regex": "a", "guided_choice": ["a"]}, "guided_choice", "invalid_value"),
+        (
+            {"response_format": {"type": "json_object"}, "guided_regex": "a"},
+            "guided_regex",
+            "invalid_value",
+        ),
+        ({"tools": []}, "tools", "invalid_value"),
+        ({"tools": [{"type": "web_search"}]}, "tools", "invalid_value"),
+        ({"tool_choice": "required"}, "tool_choice", "invalid_value"),
+        (
+            {"messages": [{"role": "tool", "content": "4"}]},
+            "messages",
+            "missing_required_parameter",
+        ),
+        ({"messages": [{"role": "assistant"}]}, "messages", "invalid_value"),
         ({"stream": True}, "stream", "invalid_value"),
         ({"stop": ["a"] * 5}, "stop", "invalid_value"),
         ({"stop": ""}, "stop", "invalid_value"),
@@ -70,6 +140,15 @@ def test_a_missing_parameter_is_named() -> None:
         {"max_completion_tokens": MAX_OUTPUT_TOKENS},
         {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]},
         {"response_format": {"type": "text"}},
+        {"response_format": {"type": "json_object"}},
+        {"response_format": json_schema({"type": "object"})},
+        {"guided_regex": "[a-z]+"},
+        {"guided_choice": ["yes", "no"]},
+        {"n": 3, "logprobs": True, "top_logprobs": 20},
+        {"logit_bias": {"50256": -100, "0": 1.5}, "presence_penalty": -2, "frequency_penalty": 2},
+        {"min_p": 0.1, "repetition_penalty": 1.1, "min_tokens": 3, "stop_token_ids": [1, 2]},
+        {"tools": [TOOL], "tool_choice": "auto", "parallel_tool_calls": True},
+        {"messages": [*CHAT["messages"], CALL, CALLED]},
         {"user": "u", "metadata": {"a": "b"}, "store": False, "n": 1, "stream": False},
         dict.fromkeys(("temperature", "top_p", "seed", "stop", "max_tokens", "n")),
     ],
@@ -93,9 +172,14 @@ def test_the_newer_limit_wins() -> None:
     assert body.output_limit == 7
 
 
+def test_choices_cost_as_much_as_so_many_requests() -> None:
+    assert expected_output_tokens({"max_tokens": 10, "n": 3}) == 30
+    assert expected_output_tokens({"max_tokens": 10, "n": -3}) == 10
+
+
 @given(json_values)
 def test_no_value_makes_the_judge_or_the_estimate_raise(value: object) -> None:
-    for name in ("messages", "max_tokens", "stop", "temperature", "metadata", "response_format"):
+    for name in CHANGEABLE:
         body = CHAT | {name: value}
         assert expected_output_tokens(body) > 0
         with suppress(BodyRefused):
