@@ -58,6 +58,7 @@ def bench_engine(
         "precision": options.precision,
         **_figures(task, run),
         "peak_rss_gib": round(memory, 2),
+        "cpu_s": round(run.cpu_s, 1),
         "others_cpu_s": round(run.others_cpu_s, 1),
         "reference": asdict(agreement),
         **against_floor(checkpoint, task, run, peaks),

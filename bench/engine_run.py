@@ -33,6 +33,7 @@ class Run:
     """completions: in the order of the requests; prefill_*: as the engine counted them."""
 
     wall_s: float
+    cpu_s: float
     others_cpu_s: float
     completions: list[Completion]
     prefill_tokens_computed: int
@@ -82,6 +83,7 @@ def run_once(model: str, task: Task, *, precision: str, device: str = "auto") ->
         _require_complete(request, completion)
     return Run(
         wall_s=stopwatch.wall_s,
+        cpu_s=stopwatch.cpu_s,
         others_cpu_s=stopwatch.others_cpu_s,
         completions=completions,
         prefill_tokens_computed=after.prefill_tokens_computed - before.prefill_tokens_computed,

@@ -17,7 +17,7 @@ from bench.errors import StackFailed
 from bench.memory import MemoryWatch, Roles, cpu_seconds, roles_of
 from bench.own_stack import client_of, own_stack
 from bench.quantiles import milliseconds
-from bench.single_jobs import single_job_seconds
+from bench.single_jobs import single_jobs
 from bench.stopwatch import Stopwatch
 
 _SINGLE_JOBS = 50
@@ -51,7 +51,7 @@ def _measure(
         tell("downloading and checking")
         download_s = _download_and_check(client, batch["output_file_id"], requests)
     tell("single jobs")
-    singles = single_job_seconds(client, model=model, count=_SINGLE_JOBS)
+    singles = single_jobs(client, model=model, count=_SINGLE_JOBS)
     return {
         **_rates(requests, story),
         "upload_s": round(upload_s, 2),
@@ -61,7 +61,8 @@ def _measure(
         "peak_rss_mib": memory.peak_mib(),
         "get_batch": milliseconds(story.reads),
         "list_batches": milliseconds(story.lists),
-        "single_job": milliseconds(singles),
+        "single_job_accepted": milliseconds([job.accepted for job in singles]),
+        "single_job": milliseconds([job.done for job in singles]),
     }
 
 

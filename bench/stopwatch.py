@@ -21,17 +21,19 @@ _GIB = 2**30
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Of a `with` block: its wall seconds, and the CPU seconds of all processes but ours.
+    """Of a `with` block: its wall seconds, our CPU seconds, and those of all other processes.
 
     ours: CPU seconds that what is measured has used so far; this process's, if not given
     """
 
     ours: Callable[[], float] = time.process_time
     wall_s: float = 0.0
+    cpu_s: float = 0.0
     others_cpu_s: float = 0.0
 
     def __enter__(self) -> Self:
-        self.others_cpu_s = self.ours() - _busy()
+        self.others_cpu_s = -_busy()
+        self.cpu_s = -self.ours()
         self.wall_s = -time.perf_counter()
         return self
 
@@ -42,7 +44,8 @@ class Stopwatch:
         trace: TracebackType | None,
     ) -> None:
         self.wall_s += time.perf_counter()
-        self.others_cpu_s += _busy() - self.ours()
+        self.cpu_s += self.ours()
+        self.others_cpu_s += _busy() - self.cpu_s
 
 
 def peak_rss_gib() -> float:
