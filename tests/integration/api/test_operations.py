@@ -55,15 +55,16 @@ def test_metrics_have_one_label_for_whatever_does_not_exist(base_url: str) -> No
 def test_the_document_of_the_api_describes_every_body(base_url: str) -> None:
     paths = httpx.get(f"{base_url}/openapi.json").json()["paths"]
 
-    bodies = [paths[path]["post"]["requestBody"]["content"] for path in CREATING]
-    assert [list(body) for body in bodies] == [
-        ["application/json"],
-        ["application/json"],
-        ["multipart/form-data"],
-    ]
-
-
-CREATING = ("/v1/jobs", "/v1/batches", "/v1/files")
+    form, json = "multipart/form-data", "application/json"
+    taken = {
+        "/v1/jobs": {json},
+        "/v1/batches": {json},
+        "/v1/files": {form, json},
+        "/v1/uploads": {json},
+        "/v1/uploads/{upload_id}/parts": {form, json},
+    }
+    found = {path: set(paths[path]["post"]["requestBody"]["content"]) for path in taken}
+    assert found == taken
 
 
 def test_the_dashboard_stands_beside_the_api(base_url: str) -> None:
