@@ -7,7 +7,15 @@ whatever the file names, which gives other ids wherever digits follow spaces.
 
 from typing import Any
 
-from tokenizers import AddedToken, Regex, decoders, models, pre_tokenizers, processors
+from tokenizers import (
+    AddedToken,
+    Regex,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import ModelUnusable
@@ -22,6 +30,9 @@ LLAMA3_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+
+# Qwen takes digits one by one.
+QWEN2_WORDS = LLAMA3_WORDS.replace(r"\p{N}{1,3}", r"\p{N}")
 
 
 def load_gguf_tokenizer(file: GgufFile) -> Tokenizer:
@@ -53,6 +64,8 @@ def _backend(file: GgufFile, tokens: list[str]) -> Backend:
     merges = [tuple(merge.split(" ")) for merge in file.require("tokenizer.ggml.merges")]
     vocab = {token: index for index, token in enumerate(tokens)}
     backend = Backend(models.BPE(vocab=vocab, merges=merges, ignore_merges=pre == "llama-bpe"))
+    if pre == "qwen2":
+        backend.normalizer = normalizers.NFC()
     backend.pre_tokenizer = _word_rule(file, pre)
     backend.decoder = decoders.ByteLevel()
     types = file.require("tokenizer.ggml.token_type")
@@ -76,13 +89,19 @@ def _word_rule(file: GgufFile, name: str) -> Any:
             digits = pre_tokenizers.Digits(individual_digits=True)
             return pre_tokenizers.Sequence([digits, gpt2])
         case "llama-bpe":
-            words = pre_tokenizers.Split(Regex(LLAMA3_WORDS), behavior="isolated")
-            to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-            return pre_tokenizers.Sequence([words, to_bytes])
+            return _by_expression(LLAMA3_WORDS)
+        case "qwen2":
+            return _by_expression(QWEN2_WORDS)
     raise ModelUnusable(
-        f"{file.path} cuts text into words as {name!r}; we know gpt-2, smollm and llama-bpe: "
-        "use the model's safetensors"
+        f"{file.path} cuts text into words as {name!r}; we know gpt-2, smollm, llama-bpe and "
+        "qwen2: use the model's safetensors"
     )
+
+
+def _by_expression(expression: str) -> Any:
+    words = pre_tokenizers.Split(Regex(expression), behavior="isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence([words, to_bytes])
 
 
 def _eos_token_ids(file: GgufFile) -> frozenset[int]:

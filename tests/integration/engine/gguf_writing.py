@@ -21,7 +21,9 @@ ARCHITECTURES = {
 PACKERS = {"Q4_K": pack_q4_k, "Q6_K": pack_q6_k}
 
 
-def write_gguf(model: PreTrainedModel, folder: Path, path: Path, quantization: str) -> None:
+def write_gguf(
+    model: PreTrainedModel, folder: Path, path: Path, quantization: str, *, words: str = "gpt-2"
+) -> None:
     """Matrices are quantised as asked and vectors kept in fp32.
 
     The model's own matrices become what the file can be read back as, so that both are equal.
@@ -31,7 +33,7 @@ def write_gguf(model: PreTrainedModel, folder: Path, path: Path, quantization: s
     names = gguf.get_tensor_name_map(architecture, config.num_hidden_layers)
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture])
     _write_shape(writer, config)
-    _write_tokenizer(writer, folder)
+    _write_tokenizer(writer, folder, words)
     for name, parameter in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
@@ -81,13 +83,13 @@ def _write_shape(writer: Any, config: Any) -> None:
         writer.add_rope_scaling_factor(rope["factor"])
 
 
-def _write_tokenizer(writer: Any, folder: Path) -> None:
+def _write_tokenizer(writer: Any, folder: Path, words: str) -> None:
     saved = json.loads((folder / "tokenizer.json").read_text())
     vocab = saved["model"]["vocab"]
     special = {token["content"] for token in saved["added_tokens"]}
     tokens = sorted(vocab, key=vocab.__getitem__)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    writer.add_tokenizer_pre(words)
     writer.add_token_list(tokens)
     writer.add_token_types([CONTROL if token in special else NORMAL for token in tokens])
     writer.add_token_merges([" ".join(merge) for merge in saved["model"]["merges"]])

@@ -1,9 +1,14 @@
 """A GGUF gives the same tokens as the Hugging Face model whose weights it holds."""
 
+import json
+
 import gguf
 import pytest
+from transformers import Qwen2Tokenizer
 
 from engine import ModelUnusable
+from engine.gguf_tokenizer import load_gguf_tokenizer
+from engine.weights.gguf_file import GgufFile
 from tests.fixtures.tiny_model import write_tiny_model
 from tests.integration.engine.architectures import VARIANTS, write_model
 from tests.integration.engine.dense import complete_greedily, load_dense
@@ -95,6 +100,19 @@ def test_its_tokenizer_and_template_are_those_of_the_folder(tiny_model_dir, tmp_
     of_gguf, of_folder = (load(model).generate(requests) for model in (path, tiny_model_dir))
 
     assert of_gguf == of_folder
+
+
+def test_text_is_cut_into_words_as_qwen_does(tiny_model_dir, tmp_path):
+    path = tmp_path / "tiny.gguf"
+    write_gguf(load_dense(tiny_model_dir), tiny_model_dir, path, "F32", words="qwen2")
+    saved = json.loads((tiny_model_dir / "tokenizer.json").read_text())["model"]
+    merges = [tuple(merge) for merge in saved["merges"]]
+    theirs = Qwen2Tokenizer(saved["vocab"], merges, eos_token="<|end|>", pad_token="<|end|>")
+    texts = ["a  batch of 2024\n\n requests", "isn't it, Cafe\u0301?", "\tone\r\n  two", "x1y22 z"]
+
+    ours = load_gguf_tokenizer(GgufFile(path)).encode(texts, add_special_tokens=True)
+
+    assert ours == [theirs(text)["input_ids"] for text in texts]
 
 
 def test_a_quantisation_that_we_do_not_read_is_refused(tiny_model_dir, tmp_path):
