@@ -9,7 +9,7 @@ import pytest
 
 from engine import LLM, Completion, Grammar
 from tests.fixtures.tiny_model import write_tiny_model
-from tests.integration.engine.running import load, request, run_out
+from tests.integration.engine.running import load, request, run_out, teach_short_outputs
 
 PERSON = {
     "type": "object",
@@ -92,8 +92,8 @@ def test_a_grammar_and_its_company_change_nothing_for_each_other(tiny_model_dir)
     held = free | {"grammar": schema(PERSON), "max_tokens": 100}
     llm = load(tiny_model_dir)
     alone = [llm.generate([request(i, [3, 4, 5], **p)])[0] for i, p in (("f", free), ("h", held))]
-    # A pool this small preempts, so that grammars are taken up again where they stood.
     crowded = load(tiny_model_dir, kv_cache_bytes=2**17, max_num_seqs=6, max_model_len=128)
+    teach_short_outputs(crowded)
     others = [request(str(i), [3, 4, i], **(held | {"seed": i})) for i in range(10)]
 
     together = crowded.generate(
@@ -101,6 +101,8 @@ def test_a_grammar_and_its_company_change_nothing_for_each_other(tiny_model_dir)
     )
 
     assert [together[0].token_ids, together[-1].token_ids] == [each.token_ids for each in alone]
+    # Grammars were taken up again where they stood.
+    assert crowded.engine.stats().preemptions > 0
     ended = [each for each in together[1:] if each.finish_reason == "stop"]
     assert ended
     assert all(json.loads(completion.text) for completion in ended)
