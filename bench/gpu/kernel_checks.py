@@ -6,6 +6,7 @@ errs.  The sizes are such that few of them fill their tiles.
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ _STEPS = (
     StepShape(decodes=(33, 700), chunks=((64, 64), (129, 400))),
     StepShape(decodes=(300, 517, 260), chunks=((70, 330),), shared=256),
 )
+_WINDOWS = (None, 50)
 
 
 def check_kernels(device: torch.device) -> int:
@@ -66,12 +68,13 @@ def _checks(random: Callable[..., torch.Tensor]) -> Iterator[Callable[[], None]]
             compare, kernels.add_rms_norm, reference.add_rms_norm, x, residual, weight, _EPS
         )
         yield partial(compare, kernels.silu_mul, reference.silu_mul, x)
+        yield partial(compare, kernels.gelu_mul, reference.gelu_mul, x)
     for tokens, heads, kv_heads, head_dim in _HEADS:
         q, k = random(tokens, heads, head_dim), random(tokens, kv_heads, head_dim)
         yield partial(_check_rotary, q, k)
         yield partial(_check_store, k)
-    for shape in _STEPS:
-        yield partial(_check_attention, shape, q.dtype, q.device)
+    for shape, window in product(_STEPS, _WINDOWS):
+        yield partial(_check_attention, shape, q.dtype, device=q.device, window=window)
 
 
 def _check_rotary(q: torch.Tensor, k: torch.Tensor) -> None:
@@ -94,11 +97,14 @@ def _check_store(k: torch.Tensor) -> None:
         raise OutputsDiffer(f"store_kv in {k.dtype} writes something else than it is given")
 
 
-def _check_attention(shape: StepShape, dtype: torch.dtype, device: torch.device) -> None:
+def _check_attention(
+    shape: StepShape, dtype: torch.dtype, *, device: torch.device, window: int | None
+) -> None:
     step = random_step(shape, dtype, device)
     tensors = step.q, step.k_cache, step.v_cache
-    got = kernels.paged_attention(*tensors, step.metadata, scale=shape.scale)
-    formula = partial(reference.paged_attention, metadata=step.metadata, scale=shape.scale)
+    rest: dict[str, Any] = {"metadata": step.metadata, "scale": shape.scale, "window": window}
+    got = kernels.paged_attention(*tensors, **rest)
+    formula = partial(reference.paged_attention, **rest)
     plain = formula(*tensors, compute_dtype=dtype)
     require_close("paged_attention", got, plain, formula(*(x.double() for x in tensors)))
 

@@ -1,6 +1,8 @@
 """A GGUF gives the same tokens as the Hugging Face model whose weights it holds."""
 
 import json
+import shutil
+from pathlib import Path
 
 import gguf
 import pytest
@@ -103,11 +105,16 @@ def test_its_tokenizer_and_template_are_those_of_the_folder(tiny_model_dir, tmp_
 
 
 def test_text_is_cut_into_words_as_qwen_does(tiny_model_dir, tmp_path):
+    folder = Path(shutil.copytree(tiny_model_dir, tmp_path / "model"))
+    saved = json.loads((folder / "tokenizer.json").read_text())
+    vocab, merges = saved["model"]["vocab"], saved["model"]["merges"]
+    vocab["20"] = len(vocab)
+    merges.append(["2", "0"])  # which rules differ on: Qwen never joins digits
+    (folder / "tokenizer.json").write_text(json.dumps(saved))
     path = tmp_path / "tiny.gguf"
-    write_gguf(load_dense(tiny_model_dir), tiny_model_dir, path, "F32", words="qwen2")
-    saved = json.loads((tiny_model_dir / "tokenizer.json").read_text())["model"]
-    merges = [tuple(merge) for merge in saved["merges"]]
-    theirs = Qwen2Tokenizer(saved["vocab"], merges, eos_token="<|end|>", pad_token="<|end|>")
+    write_gguf(load_dense(folder), folder, path, "F32", words="qwen2")
+    pairs = [tuple(merge) for merge in merges]
+    theirs = Qwen2Tokenizer(vocab, pairs, eos_token="<|end|>", pad_token="<|end|>")
     texts = ["a  batch of 2024\n\n requests", "isn't it, Cafe\u0301?", "\tone\r\n  two", "x1y22 z"]
 
     ours = load_gguf_tokenizer(GgufFile(path)).encode(texts, add_special_tokens=True)
