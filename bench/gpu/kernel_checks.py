@@ -102,9 +102,10 @@ def _check_attention(
 ) -> None:
     step = random_step(shape, dtype, device)
     tensors = step.q, step.k_cache, step.v_cache
-    rest: dict[str, Any] = {"metadata": step.metadata, "scale": shape.scale, "window": window}
-    got = kernels.paged_attention(*tensors, **rest)
-    formula = partial(reference.paged_attention, **rest)
+    got = kernels.paged_attention(*tensors, step.metadata, scale=shape.scale, window=window)
+    formula = partial(
+        reference.paged_attention, metadata=step.metadata, scale=shape.scale, window=window
+    )
     plain = formula(*tensors, compute_dtype=dtype)
     require_close("paged_attention", got, plain, formula(*(x.double() for x in tensors)))
 
