@@ -18,6 +18,7 @@ from bench.reference import Agreement, Answer, compare, dense_model
 from bench.stopwatch import peak_rss_gib
 from bench.workloads import open_workload
 from engine.opening import open_model
+from engine.requests import SamplingParams
 from engine.weights.checkpoint import Checkpoint
 
 
@@ -42,7 +43,7 @@ def bench_engine(
     tell: is told what is being done
     """
     checkpoint, tokenizer = open_model(model)
-    task = make_task(open_workload(workload, tokenizer), checkpoint, tokenizer)
+    task = make_task(open_workload(workload, tokenizer), tokenizer)
     tell("measuring the machine")
     peaks = [peak_gflops()] if options.ceiling else []
     tell("running")
@@ -76,13 +77,25 @@ def check_answers(model: Any, task: Task, run: Run, options: Options) -> Agreeme
         for request, prompt, completion in zip(
             task.requests, task.prompts, run.completions, strict=True
         )
-        if request.params.temperature == 0
+        if _is_plainly_greedy(request.params)
     ]
     if not greedy:
         raise BenchFailed("no request of the workload is greedy, so none can be checked")
     stride = max(1, len(greedy) // (options.check or len(greedy)))
     sample = islice(greedy[::stride], options.check)
     return compare(model, sample, refuse=options.precision in ("fp32", "auto"))
+
+
+def _is_plainly_greedy(params: SamplingParams) -> bool:
+    """Whether nothing but the model's best token decides, until the end."""
+    plain = SamplingParams(
+        max_tokens=params.max_tokens,
+        seed=params.seed,
+        stop=params.stop,
+        stop_token_ids=params.stop_token_ids,
+        ignore_eos=params.ignore_eos,
+    )
+    return params == plain
 
 
 def _figures(task: Task, run: Run) -> dict[str, Any]:

@@ -7,11 +7,9 @@ from typing import cast
 from bench.errors import BenchFailed, OutputsDiffer
 from bench.stopwatch import Stopwatch
 from engine.config import Precision
-from engine.intake import Intake
 from engine.llm import LLM
-from engine.requests import Completion, Request, SamplingParams
+from engine.requests import Completion, Prompt, Request, SamplingParams
 from engine.tokenizer import Tokenizer
-from engine.weights.checkpoint import Checkpoint
 
 _WARM_UP_TOKENS = 4
 
@@ -44,22 +42,22 @@ class Run:
         return sum(len(completion.token_ids) for completion in self.completions)
 
 
-def make_task(requests: list[Request], checkpoint: Checkpoint, tokenizer: Tokenizer) -> Task:
-    """Raises BenchFailed if there is no request, or one that the model cannot run."""
-    config = checkpoint.config
-    intake = Intake(
-        tokenizer,
-        vocab_size=config["vocab_size"],
-        max_model_len=config["max_position_embeddings"],
-    )
-    prompts = []
-    for request, prompt in zip(requests, intake.prompts(requests), strict=True):
-        if not isinstance(prompt, list):
-            raise BenchFailed(f"request {request.request_id} is refused: {prompt.message}")
-        prompts.append(prompt)
-    if not prompts:
+def make_task(requests: list[Request], tokenizer: Tokenizer) -> Task:
+    """Raises BenchFailed if there is no request."""
+    if not requests:
         raise BenchFailed("the workload has no request")
-    return Task(requests, prompts)
+    return Task(requests, [_tokens(request.prompt, tokenizer) for request in requests])
+
+
+def _tokens(prompt: Prompt, tokenizer: Tokenizer) -> list[int]:
+    """As the engine reads it."""
+    if isinstance(prompt, str):
+        return tokenizer.encode([prompt], add_special_tokens=True)[0]
+    tokens = [token for token in prompt if isinstance(token, int)]
+    if tokens:
+        return tokens
+    messages = [message for message in prompt if not isinstance(message, int)]
+    return tokenizer.encode([tokenizer.render_chat(messages)], add_special_tokens=False)[0]
 
 
 def run_once(model: str, task: Task, *, precision: str, device: str = "auto") -> Run:

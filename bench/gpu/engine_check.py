@@ -25,7 +25,7 @@ def check_engine(device: torch.device) -> dict[str, Any]:
         folder = Path(name)
         write_random_model(TINY, folder, dtype=torch.float32, device=device, spread=_WIDE)
         checkpoint, tokenizer = open_model(name)
-        task = make_task(_requests(), checkpoint, tokenizer)
+        task = make_task(_requests(), tokenizer)
         run = run_once(name, task, precision="fp32", device=str(device))
         answers = map(Answer, task.prompts, run.completions)
         return asdict(compare(dense_model(checkpoint).to(device), answers, refuse=True))

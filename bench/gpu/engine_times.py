@@ -47,7 +47,8 @@ def engine_times(
     dtype = torch.bfloat16 if trial.precision == "bf16" else torch.float32
     with tempfile.TemporaryDirectory(prefix="gristmill-bench-") as name:
         write_random_model(trial.shape, Path(name), dtype=dtype, device=device, spread=_USUAL)
-        task = make_task(_requests(trial), *open_model(name))
+        _, tokenizer = open_model(name)
+        task = make_task(_requests(trial), tokenizer)
         busy = _warm_up(name, task, trial, device)
         run = run_once(name, task, precision=trial.precision, device=str(device))
     card = Card(

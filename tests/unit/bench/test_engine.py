@@ -42,9 +42,13 @@ def checkpoint(model):
 
 
 @pytest.fixture(scope="module")
-def task(model, workload, checkpoint):
-    tokenizer = open_model(model)[1]
-    return make_task(open_workload(workload, tokenizer), checkpoint, tokenizer)
+def tokenizer(model):
+    return open_model(model)[1]
+
+
+@pytest.fixture(scope="module")
+def task(workload, tokenizer):
+    return make_task(open_workload(workload, tokenizer), tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -132,18 +136,36 @@ def test_a_sample_is_spread_over_the_workload(checkpoint, task, run):
         check_answers(dense_model(checkpoint), task, wrong, two)
 
 
-def test_a_workload_without_a_greedy_request_cannot_be_checked(model, tmp_path):
-    rows = [{"prompt_ids": PREFIX, "max_tokens": 2, "temperature": 1.0}]
+@pytest.mark.parametrize("params", [{"temperature": 1.0}, {"top_k": 1, "temperature": 0.1}])
+def test_a_workload_without_a_greedy_request_cannot_be_checked(model, tmp_path, params):
+    rows = [{"prompt_ids": PREFIX, "max_tokens": 2} | params]
     file = write(tmp_path / "warm.jsonl", rows)
 
     with pytest.raises(BenchFailed, match="no request of the workload is greedy"):
         bench_engine(model, file, ALL, tell=lambda doing: None)
 
 
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ({"prompt": "the quick brown fox"}, "the quick brown fox"),
+        ({"messages": [{"role": "user", "content": "run"}]}, "<|user|>run<|end|><|assistant|>"),
+    ],
+)
+def test_a_prompt_in_words_is_counted_and_checked_in_tokens(model, tokenizer, tmp_path, row, text):
+    file = write(tmp_path / "words.jsonl", [row | {"max_tokens": 3, "ignore_eos": True}])
+    [tokens] = tokenizer.encode([text], add_special_tokens=False)
+
+    figures = bench_engine(model, file, ALL, tell=lambda doing: None)
+
+    assert figures["prompt_tokens"] == len(tokens)
+    assert figures["reference"]["equal_tokens"] == 3
+
+
 def test_a_request_that_the_model_cannot_run_ends_it(model, tmp_path):
     file = write(tmp_path / "long.jsonl", [{"prompt_ids": [1] * 1000, "max_tokens": 2}])
 
-    with pytest.raises(BenchFailed, match="request 1 is refused"):
+    with pytest.raises(OutputsDiffer, match="request 1 failed"):
         bench_engine(model, file, ALL, tell=lambda doing: None)
 
 
