@@ -12,7 +12,7 @@ down_revision = "0010"
 branch_labels = None
 depends_on = None
 
-_LINE = ["model", sa.literal_column("interactive DESC"), "stamp", "id"]
+_LINE: list[str | sa.TextClause] = ["model", sa.text("interactive DESC"), "stamp", "id"]
 
 
 def upgrade() -> None:
