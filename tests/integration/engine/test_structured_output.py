@@ -32,7 +32,7 @@ def schema(value: dict[str, Any]) -> Grammar:
     return Grammar("json_schema", json.dumps(value))
 
 
-def run(llm: LLM, grammar: Grammar, count: int = 12, **params: Any) -> list[Completion]:
+def run(llm: LLM, grammar: Grammar, count: int = 8, **params: Any) -> list[Completion]:
     asked = {"max_tokens": 200, "temperature": 1.0} | params
     return llm.generate(
         [request(str(seed), f"prompt {seed}", seed=seed, grammar=grammar, **asked)
@@ -94,7 +94,7 @@ def test_a_grammar_and_its_company_change_nothing_for_each_other(tiny_model_dir)
     alone = [llm.generate([request(i, [3, 4, 5], **p)])[0] for i, p in (("f", free), ("h", held))]
     crowded = load(tiny_model_dir, kv_cache_bytes=2**17, max_num_seqs=6, max_model_len=128)
     teach_short_outputs(crowded)
-    others = [request(str(i), [3, 4, i], **(held | {"seed": i})) for i in range(10)]
+    others = [request(str(i), [3, 4, i], **(held | {"seed": i})) for i in range(8)]
 
     together = crowded.generate(
         [request("f", [3, 4, 5], **free), *others, request("h", [3, 4, 5], **held)]
