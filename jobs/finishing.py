@@ -83,6 +83,8 @@ _EXPIRED = text("""
      ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED
 """)
 
+_KEEP = text("SELECT 1 FROM jobs WHERE id = :job_id FOR KEY SHARE")
+
 _HOLD_RUNNING = text("SELECT 1 FROM jobs WHERE id = :job_id AND state = 'in_progress' FOR UPDATE")
 
 # One winner: the row's lock is skipped by the others, and the state is re-checked under it.
@@ -179,6 +181,12 @@ def expire_due(session: Session) -> list[UUID]:
 def _stop(session: Session, job_id: UUID, ends_as: JobState) -> None:
     session.execute(_STOP, {"job_id": job_id, "ends_as": ends_as})
     session.execute(_CANCEL_QUEUED, {"job_id": job_id})
+
+
+def keep(session: Session, job_id: UUID) -> None:
+    """Take the lock on the job that the foreign keys of results will ask for, before any shard's:
+    locks go in the order jobs, shards."""
+    session.execute(_KEEP, {"job_id": job_id})
 
 
 def hold_running(session: Session, job_id: UUID) -> None:

@@ -18,6 +18,7 @@ from jobs.requests import CHAT_COMPLETIONS
 MAX_LINE_BYTES = 10 * 10**6
 MAX_DEPTH = 64
 MAX_CUSTOM_ID = 512
+MAX_MODEL_NAME = 256
 
 _BLANK = b" \t\r\n\v\f"
 
@@ -111,6 +112,9 @@ def _fault(line: dict[str, Any], endpoint: str) -> _Fault | None:
     body = line["body"]
     if (fault := _type_fault(body, "model", (str, "a string"), "body.model")) is not None:
         return fault
+    if not _is_name(body["model"]):
+        message = f"'body.model' must have 1 to {MAX_MODEL_NAME} characters and no U+0000."
+        return ("invalid_request", "body.model", message)
     return _value_fault(line, body, endpoint)
 
 
@@ -141,6 +145,10 @@ def _value_fault(line: dict[str, Any], body: dict[str, Any], endpoint: str) -> _
 
 def _is_custom_id(text: str) -> bool:
     return 0 < len(text) <= MAX_CUSTOM_ID and "\x00" not in text
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= MAX_MODEL_NAME and "\x00" not in text
 
 
 def too_deep(raw: bytes, value: object) -> bool:

@@ -41,7 +41,7 @@ _RESCUE_SHARDS = text("""
            crashes = crashes + 1,
            solo = solo OR crashes >= 1,
            deaths_alone = deaths_alone + alone::int,
-           not_before = now() + :backoff,
+           not_before = now() + :backoff * least(power(2, crashes), 64),
            state = CASE WHEN held.job <> 'in_progress' THEN 'cancelled'
                         WHEN alone THEN 'suspect'
                         ELSE 'queued' END::shard_state
@@ -74,8 +74,13 @@ _SUSPECTS = text("""
 
 # One of each pair of sweepers wins: the state is re-checked under the row's lock.
 _SPLIT = text("""
-    WITH parent AS (
-        UPDATE shards SET state = 'split' WHERE id = :id AND state = 'suspect' RETURNING *
+    WITH job AS MATERIALIZED (
+        SELECT id FROM jobs WHERE id = :job_id AND state = 'in_progress' FOR SHARE
+    ),
+    parent AS (
+        UPDATE shards s SET state = 'split' FROM job
+         WHERE s.id = :id AND s.job_id = job.id AND s.state = 'suspect'
+        RETURNING s.*
     )
     INSERT INTO shards (job_id, model, interactive, paused, stamp, cost, prefix_key, input_key,
                         first_line, end_line, solo, crashes)
@@ -87,7 +92,13 @@ _SPLIT = text("""
     RETURNING id
 """)
 
-_TRY_AGAIN = text("UPDATE shards SET state = 'queued' WHERE id = :id AND state = 'suspect'")
+_TRY_AGAIN = text("""
+    WITH job AS MATERIALIZED (
+        SELECT id FROM jobs WHERE id = :job_id AND state = 'in_progress' FOR SHARE
+    )
+    UPDATE shards s SET state = 'queued' FROM job
+     WHERE s.id = :id AND s.job_id = job.id AND s.state = 'suspect'
+""")
 
 _SETTLE = text("""
     UPDATE shards SET state = 'done' WHERE id = :id AND state = 'suspect' RETURNING id
@@ -127,6 +138,9 @@ class Suspect:
 def rescue_shards(session: Session, *, backoff: timedelta) -> list[str]:
     """Put every shard of a dead worker back in line.  Returns the model of each.
 
+    A shard waits `backoff`, and twice as long after each death, so that one that kills does not
+    meet every fresh worker before all else.
+
     Run it in a transaction of its own: `now()` is the transaction's start.
     """
     return list(session.scalars(_RESCUE_SHARDS, {"backoff": backoff}))
@@ -153,11 +167,11 @@ def suspects(session: Session) -> list[Suspect]:
 
 def split(session: Session, suspect: Suspect) -> None:
     """Put two solo shards over the suspect's halves in its place."""
-    session.execute(_SPLIT, {"id": suspect.id})
+    session.execute(_SPLIT, {"id": suspect.id, "job_id": suspect.job_id})
 
 
 def try_again(session: Session, suspect: Suspect) -> None:
-    session.execute(_TRY_AGAIN, {"id": suspect.id})
+    session.execute(_TRY_AGAIN, {"id": suspect.id, "job_id": suspect.job_id})
 
 
 def settle(session: Session, suspect: Suspect) -> bool:

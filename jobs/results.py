@@ -78,6 +78,7 @@ def finished(session: Session, job_id: UUID, indexes: list[int]) -> set[int]:
 
 def flush(session: Session, lease: ShardLease, segment: SegmentDraft) -> None:
     """Count a segment of a batch's shard.  Raises LeaseLost."""
+    finishing.keep(session, lease.job_id)
     leases.hold(session, lease)
     put(session, lease.job_id, segment, shard_id=lease.shard_id, attempt=lease.attempt)
 

@@ -12,11 +12,12 @@ _MODELS = text("""
 
 _CONTROL = text("""
     SELECT EXISTS (SELECT 1 FROM jobs
-                    WHERE kind = 'batch' AND state IN ('queued', 'validating') AND owner IS NULL)
+                    WHERE kind = 'batch' AND state IN ('queued', 'validating') AND owner IS NULL
+                      AND not_before <= now())
         OR EXISTS (SELECT 1 FROM jobs j
                     WHERE (kind = 'batch' AND state IN ('in_progress', 'stopping', 'finalizing')
                            OR kind = 'request' AND state IN ('stopping', 'finalizing'))
-                      AND owner IS NULL
+                      AND owner IS NULL AND not_before <= now()
                       AND NOT EXISTS (SELECT 1 FROM shards s
                                        WHERE s.job_id = j.id
                                          AND s.state IN ('queued', 'leased', 'suspect')))

@@ -77,11 +77,14 @@ _DRAIN = text("UPDATE workers SET draining = true WHERE incarnation = :me")
 _RETIRE = text("UPDATE workers SET beat_until = now() WHERE incarnation = :me")
 
 _FORGET = text("""
-    DELETE FROM workers w
-     WHERE beat_until < now() - :age
-       AND NOT EXISTS (SELECT 1 FROM shards WHERE owner = w.incarnation AND state = 'leased')
-       AND NOT EXISTS (SELECT 1 FROM jobs WHERE owner = w.incarnation)
-       AND NOT EXISTS (SELECT 1 FROM deliveries WHERE owner = w.incarnation)
+    DELETE FROM workers
+     WHERE incarnation IN (
+        SELECT incarnation FROM workers w
+         WHERE beat_until < now() - :age
+           AND NOT EXISTS (SELECT 1 FROM shards WHERE owner = w.incarnation)
+           AND NOT EXISTS (SELECT 1 FROM jobs WHERE owner = w.incarnation)
+           AND NOT EXISTS (SELECT 1 FROM deliveries WHERE owner = w.incarnation)
+         LIMIT 100)
 """)
 
 
@@ -144,5 +147,5 @@ def retire(session: Session, me: UUID) -> None:
 
 
 def forget_dead(session: Session, *, age: timedelta) -> None:
-    """Drop the rows of workers that died `age` ago and hold nothing."""
+    """Drop the rows of workers that died `age` ago and hold nothing, 100 at most."""
     session.execute(_FORGET, {"age": age})

@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -56,6 +57,18 @@ def exit_for_restart(reason: str) -> None:
     log.critical("worker ends: %s", reason)
     logging.shutdown()
     os._exit(70)
+
+
+def stop_by_signal() -> None:
+    """Until Celery takes SIGTERM over, it ends `main` by SystemExit: `finally` is reached."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+
+
+def end_within(seconds: float) -> None:
+    """End the process by then, whatever still waits on a network: what it holds is rescued."""
+    timer = threading.Timer(seconds, exit_for_restart, ["it could not stop in time"])
+    timer.daemon = True
+    timer.start()
 
 
 def end_with_any_thread() -> None:

@@ -78,6 +78,11 @@ class Job(Base):
             postgresql_where=text("state NOT IN ('completed', 'failed', 'cancelled', 'expired')"),
         ),
         Index("jobs_deleted", "id", postgresql_where=text("deleted_at IS NOT NULL")),
+        Index(
+            "jobs_expiring",
+            "expires_at",
+            postgresql_where=text("state IN ('queued', 'validating', 'in_progress')"),
+        ),
         Index("jobs_owner", "owner", postgresql_where=text("owner IS NOT NULL")),
         BUSY_TABLE,
     )

@@ -56,7 +56,7 @@ class Shard(Base):
             "id",
             postgresql_where=text("state = 'queued' AND NOT paused"),
         ),
-        Index("shards_owner", "owner", postgresql_where=text("state = 'leased'")),
+        Index("shards_owner", "owner", postgresql_where=text("owner IS NOT NULL")),
         Index(
             "shards_open",
             "job_id",

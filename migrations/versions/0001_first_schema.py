@@ -274,6 +274,13 @@ def upgrade() -> None:
         },
     )
     op.create_index(
+        "jobs_expiring",
+        "jobs",
+        ["expires_at"],
+        unique=False,
+        postgresql_where=sa.text("state IN ('queued', 'validating', 'in_progress')"),
+    )
+    op.create_index(
         "jobs_open",
         "jobs",
         ["kind", "state", "created_at"],
@@ -384,7 +391,7 @@ def upgrade() -> None:
         "shards",
         ["owner"],
         unique=False,
-        postgresql_where=sa.text("state = 'leased'"),
+        postgresql_where=sa.text("owner IS NOT NULL"),
     )
     op.create_index(
         "shards_suspect",
@@ -502,7 +509,9 @@ def downgrade() -> None:
     op.drop_index(
         "shards_suspect", table_name="shards", postgresql_where=sa.text("state = 'suspect'")
     )
-    op.drop_index("shards_owner", table_name="shards", postgresql_where=sa.text("state = 'leased'"))
+    op.drop_index(
+        "shards_owner", table_name="shards", postgresql_where=sa.text("owner IS NOT NULL")
+    )
     op.drop_index(
         "shards_open",
         table_name="shards",
@@ -514,6 +523,11 @@ def downgrade() -> None:
     op.drop_table("events")
     op.drop_index(op.f("jobs_tenant_id_kind_created_at_id"), table_name="jobs")
     op.drop_index("jobs_owner", table_name="jobs", postgresql_where=sa.text("owner IS NOT NULL"))
+    op.drop_index(
+        "jobs_expiring",
+        table_name="jobs",
+        postgresql_where=sa.text("state IN ('queued', 'validating', 'in_progress')"),
+    )
     op.drop_index(
         "jobs_open",
         table_name="jobs",

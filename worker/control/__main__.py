@@ -11,6 +11,8 @@ from worker.control.assembly import assemble
 from worker.control.tasks import register
 from worker.settings import ControlSettings
 
+_GRACE = 30.0  # seconds to finish what timers have begun
+
 
 def main() -> None:
     settings = read(ControlSettings)
@@ -22,9 +24,13 @@ def main() -> None:
     broker_url = settings.broker.url.get_secret_value()
     program = celery_program.make_program("control", broker_url, queue=CONTROL)
     register(program, worker.desk)
-    worker.start()
-    celery_program.run(program, threads=settings.threads)
-    worker.stop()
+    process.stop_by_signal()
+    try:
+        worker.start()
+        celery_program.run(program, threads=settings.threads)
+    finally:
+        process.end_within(_GRACE)
+        worker.stop()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from jobs.storage import Storage
 from worker.beat import Beat, HoldsNoShards, Rhythm
 from worker.control.drops import DropWatch
 from worker.control.finalizer import Finalizer
+from worker.control.hands import Hands
 from worker.control.janitor import Janitor
 from worker.control.planner import Planner
 from worker.control.sweeper import Sweeper
@@ -44,15 +45,16 @@ class ControlWorker:
 
 def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
     url = settings.database.url.get_secret_value()
-    sessions = sessions_of(connect(url, pool_size=settings.threads + 2))
+    sessions = sessions_of(connect(url, pool_size=settings.threads + 3))
     doorbell = Doorbell(settings.broker.url.get_secret_value())
     secrets = Secrets(settings.secrets.key.get_secret_value())
     beat = _beat(settings, url)
+    hands = Hands(sessions, me=lambda: beat.incarnation)
 
-    planner = Planner(sessions, storage, doorbell, secrets=secrets, beat=beat)
-    finalizer = Finalizer(sessions, storage, beat)
+    planner = Planner(sessions, storage, doorbell, secrets=secrets, hands=hands)
+    finalizer = Finalizer(sessions, storage, hands)
     webhooks = WebhookSender(
-        sessions, secrets, beat=beat, allow_private=settings.webhooks.allow_private
+        sessions, secrets, hands=hands, allow_private=settings.webhooks.allow_private
     )
     desk = Desk(
         doorbell,
@@ -63,9 +65,11 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
     sweeper = Sweeper(sessions, storage, doorbell)
     watch, janitor = DropWatch(sessions, storage, doorbell), Janitor(sessions, storage)
     sweep_interval = settings.leases.sweep_interval.total_seconds()
+    beat_interval = settings.leases.beat_interval.total_seconds()
     timers = (
         Timer(sweeper.sweep, interval=sweep_interval, name="sweeper"),
         Timer(desk.work, interval=_LOOK_EVERY, name="look"),
+        Timer(hands.let_go_strays, interval=beat_interval, name="strays"),
         Timer(watch.look, interval=settings.drops.look_every.total_seconds(), name="drops"),
         Timer(janitor.tidy, interval=_TIDY_EVERY, name="janitor"),
     )

@@ -7,6 +7,8 @@ still checks the name.  No redirect is followed and no proxy is taken from the e
 
 import ipaddress
 import socket
+import ssl
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,10 +22,14 @@ class AddressRefused(Exception):
 
 
 class CheckedBackend(httpcore.NetworkBackend):
-    """Dials a host only if all of its addresses are public, or `allow_private`."""
+    """Dials a host only if all of its addresses are public, or `allow_private`.
 
-    def __init__(self, *, allow_private: bool) -> None:
+    Everything over its connections ends within `seconds` of its making.
+    """
+
+    def __init__(self, *, allow_private: bool, seconds: float) -> None:
         self._allow_private = allow_private
+        self._deadline = Deadline(seconds)
         self._dialler = httpcore.SyncBackend()
 
     def connect_tcp(
@@ -34,14 +40,14 @@ class CheckedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        address = self._resolve(host, port)
-        return self._dialler.connect_tcp(
-            address,
+        stream = self._dialler.connect_tcp(
+            self._resolve(host, port),
             port,
-            timeout=timeout,
+            timeout=self._deadline.within(timeout),
             local_address=local_address,
             socket_options=socket_options,
         )
+        return _BoundedStream(stream, self._deadline)
 
     def _resolve(self, host: str, port: int) -> str:
         try:
@@ -52,3 +58,45 @@ class CheckedBackend(httpcore.NetworkBackend):
         if not self._allow_private and not all(map(is_public, addresses)):
             raise AddressRefused("the host has an address that is not public")
         return str(addresses[0])
+
+
+class Deadline:
+    """A moment `seconds` from now; each call gets what is left, or its own timeout if shorter."""
+
+    def __init__(self, seconds: float) -> None:
+        self._at = time.monotonic() + seconds
+
+    def within(self, timeout: float | None) -> float:
+        """Raises httpcore.ReadTimeout once nothing is left."""
+        left = self._at - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("the attempt took too long")
+        return left if timeout is None else min(left, timeout)
+
+
+class _BoundedStream(httpcore.NetworkStream):
+    def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
+        self._stream = stream
+        self._deadline = deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._deadline.within(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._deadline.within(timeout))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,
+    ) -> httpcore.NetworkStream:
+        within = self._deadline.within(timeout)
+        secured = self._stream.start_tls(ssl_context, server_hostname, within)
+        return _BoundedStream(secured, self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)

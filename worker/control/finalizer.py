@@ -20,7 +20,7 @@ from jobs.finalizing import FinalRow
 from jobs.finishing import FileDraft, FinalizeLease
 from jobs.models import JobKind, JobState
 from jobs.storage import Storage
-from worker.beat import Beat
+from worker.control.hands import Hands
 from worker.control.spool import Spool
 
 log = logging.getLogger(__name__)
@@ -38,17 +38,22 @@ class FilesDisagree(Exception):
 
 
 class Finalizer:
-    def __init__(self, sessions: Sessions, storage: Storage, beat: Beat) -> None:
+    def __init__(self, sessions: Sessions, storage: Storage, hands: Hands) -> None:
         self._sessions = sessions
         self._storage = storage
-        self._beat = beat
+        self._hands = hands
 
     def finalize_next(self) -> bool:
         """Finalize the oldest job that is ripe.  False if none is, or if it has to wait."""
         with self._sessions.begin() as session:
-            lease = finishing.begin(session, self._beat.incarnation)
+            lease = finishing.begin(session, self._hands.me)
         if lease is None:
             return False
+        with self._hands.holding(lease.job_id, lease.attempt):
+            self._finalize_leased(lease)
+        return True
+
+    def _finalize_leased(self, lease: FinalizeLease) -> None:
         try:
             self._finalize(lease)
         except LeaseLost as lost:
@@ -57,7 +62,6 @@ class Finalizer:
             with self._sessions.begin() as session:
                 job_leases.release(session, lease)
             raise
-        return True
 
     def _finalize(self, lease: FinalizeLease) -> None:
         with ExitStack() as stack:

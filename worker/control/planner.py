@@ -22,9 +22,9 @@ from jobs.planning import Plan, PlanLease, RequestRow, ShardDraft
 from jobs.requests import expected_output_tokens
 from jobs.secrets import Secrets
 from jobs.storage import Storage
-from worker.beat import Beat
 from worker.control import grouping
 from worker.control.grouping import Pack, PlannedRow
+from worker.control.hands import Hands
 from worker.control.reuse import Reuse
 from worker.control.spool import SegmentWriter
 from worker.control.validation import (
@@ -51,21 +51,22 @@ class Planner:
         doorbell: Doorbell,
         *,
         secrets: Secrets,
-        beat: Beat,
+        hands: Hands,
     ) -> None:
         self._sessions = sessions
         self._storage = storage
         self._doorbell = doorbell
         self._secrets = secrets
-        self._beat = beat
+        self._hands = hands
 
     def plan_next(self) -> bool:
         """Plan the oldest batch that waits.  False if none does."""
         with self._sessions.begin() as session:
-            lease = planning.claim(session, self._beat.incarnation)
+            lease = planning.claim(session, self._hands.me)
         if lease is None:
             return False
-        self.plan_leased(lease)
+        with self._hands.holding(lease.job_id, lease.attempt):
+            self.plan_leased(lease)
         return True
 
     def plan_leased(self, lease: PlanLease) -> None:

@@ -6,8 +6,7 @@ a timer does the same work when no bell comes at all.
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from celery import Celery
 
@@ -21,11 +20,12 @@ Step = Callable[[], bool]
 
 class Desk:
     """Does whatever waits.  Planning and finalizing run one at a time in a process, because each
-    holds a window of a file in memory; deliveries go on beside them."""
+    holds a window of a file in memory; two deliveries at most go on beside them, so that slow
+    endpoints hold no thread that work needs."""
 
     def __init__(self, doorbell: Doorbell, *, plan: Step, finalize: Step, deliver: Step) -> None:
         self._doorbell = doorbell
-        self._steps: list[Step] = [_OneAtATime(plan), _OneAtATime(finalize), deliver]
+        self._steps = [_AtMost(1, plan), _AtMost(1, finalize), _AtMost(2, deliver)]
 
     def work(self) -> None:
         """Go on until nothing waits, or others of this process are at it."""
@@ -34,24 +34,20 @@ class Desk:
             self._doorbell.ring(CONTROL)  # a thread that idles may find more
 
 
-class _OneAtATime:
-    def __init__(self, step: Step) -> None:
+class _AtMost:
+    """A step that so many threads may do at once; to one more there is nothing to do."""
+
+    def __init__(self, threads: int, step: Step) -> None:
+        self._free = threading.Semaphore(threads)
         self._step = step
-        self._busy = threading.Lock()
 
     def __call__(self) -> bool:
-        with _if_free(self._busy) as free:
-            return free and self._step()
-
-
-@contextmanager
-def _if_free(lock: threading.Lock) -> Iterator[bool]:
-    free = lock.acquire(blocking=False)
-    try:
-        yield free
-    finally:
-        if free:
-            lock.release()
+        if not self._free.acquire(blocking=False):
+            return False
+        try:
+            return self._step()
+        finally:
+            self._free.release()
 
 
 def register(program: Celery, desk: Desk) -> None:

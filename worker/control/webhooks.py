@@ -14,31 +14,37 @@ from jobs import deliveries, ids
 from jobs.database import Sessions
 from jobs.deliveries import DeliveryLease
 from jobs.secrets import Secrets
-from worker.beat import Beat
 from worker.control.egress import AddressRefused, CheckedBackend
+from worker.control.hands import Hands
 
 log = logging.getLogger(__name__)
 
-_TIMEOUTS = {"connect": 5.0, "write": 5.0, "read": 15.0, "pool": 5.0}  # seconds
+_TIMEOUTS = {"connect": 5.0, "write": 5.0, "read": 15.0, "pool": 5.0}  # seconds, of each call
+_WHOLE_ATTEMPT = 15.0  # seconds, however slowly the endpoint drips
 _MAX_ANSWER = 4096  # bytes; more of an answer is not read
 _USER_AGENT = "Gristmill-Webhooks/1"
 
 
 class WebhookSender:
     def __init__(
-        self, sessions: Sessions, secrets: Secrets, *, beat: Beat, allow_private: bool
+        self, sessions: Sessions, secrets: Secrets, *, hands: Hands, allow_private: bool
     ) -> None:
         self._sessions = sessions
         self._secrets = secrets
-        self._beat = beat
-        self._backend = CheckedBackend(allow_private=allow_private)
+        self._hands = hands
+        self._allow_private = allow_private
 
     def deliver_next(self) -> bool:
         """Make one attempt at the webhook that has been due longest.  False if none is due."""
         with self._sessions.begin() as session:
-            lease = deliveries.claim(session, self._beat.incarnation)
+            lease = deliveries.claim(session, self._hands.me)
         if lease is None:
             return False
+        with self._hands.holding(lease.id, lease.attempt):
+            self._deliver(lease)
+        return True
+
+    def _deliver(self, lease: DeliveryLease) -> None:
         try:
             status, error = self._attempt(lease)
         except Exception:
@@ -46,7 +52,6 @@ class WebhookSender:
             raise
         self._record(lease, status, error)
         log.info("webhook attempted", extra={"delivery_id": str(lease.id), "status": status})
-        return True
 
     def _record(self, lease: DeliveryLease, status: int | None, error: str | None) -> None:
         with self._sessions.begin() as session:
@@ -66,8 +71,9 @@ class WebhookSender:
         return status, None if 200 <= status < 300 else f"the endpoint answered {status}"
 
     def _post(self, lease: DeliveryLease) -> int:
+        backend = CheckedBackend(allow_private=self._allow_private, seconds=_WHOLE_ATTEMPT)
         with (
-            httpcore.ConnectionPool(network_backend=self._backend) as pool,
+            httpcore.ConnectionPool(network_backend=backend) as pool,
             pool.stream(
                 "POST",
                 lease.url,

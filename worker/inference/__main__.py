@@ -18,6 +18,7 @@ from worker.process import CannotStart
 from worker.settings import EngineKind, InferenceSettings, ModelSettings
 
 _BELL_THREADS = 1  # a bell only wakes the pump
+_MARGIN = 15.0  # seconds beyond the grace, to hand back and to say goodbye
 
 
 def load(settings: ModelSettings) -> BatchEngine:
@@ -48,9 +49,14 @@ def main() -> None:
     broker_url = settings.broker.url.get_secret_value()
     program = celery_program.make_program("inference", broker_url, queue=inference_queue(model))
     register(program, worker.held.changed)
-    worker.start()
-    celery_program.run(program, threads=_BELL_THREADS)
-    worker.drain(settings.drain.grace.total_seconds())
+    grace = settings.drain.grace.total_seconds()
+    process.stop_by_signal()
+    try:
+        worker.start()
+        celery_program.run(program, threads=_BELL_THREADS)
+    finally:
+        process.end_within(grace + _MARGIN)
+        worker.drain(grace)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from worker.threads import Crew
 
 _CREWS = {"starter": 4, "writer": 4, "custody": 1}  # threads
 _POOL_SIZE = sum(_CREWS.values()) + 1  # and the pump's
+_POOLS_HELD = 4  # of the engine's KV, at most
 _FLUSH_LOOK = 0.25  # seconds between looks for rows that have lain long enough
 
 
@@ -62,8 +63,8 @@ def assemble(settings: InferenceSettings, engine: BatchEngine, storage: Storage)
     starters, writers, hands = (
         Crew(size, name=name, die=exit_for_restart) for name, size in _CREWS.items()
     )
-    held = HeldShards()
-    host = EngineHost(engine, die=exit_for_restart)
+    held = HeldShards(limit=_POOLS_HELD * engine.room())
+    host = EngineHost(engine, is_held=held.is_held, die=exit_for_restart)
     writer = ResultWriter(sessions, storage, writers)
     doorbell = Doorbell(settings.broker.url.get_secret_value())
     custody = Custody(sessions, held, host=host, writer=writer, doorbell=doorbell)

@@ -46,9 +46,9 @@ class Custody:
 
     def lost(self, lease: ShardLease) -> None:
         """The lease has passed on: stop computing, write nothing."""
+        self._held.remove(lease.held)  # first: what its starter still submits is left out
         self._host.abort(lease.held)
         self._writer.drop(lease)
-        self._held.remove(lease.held)
 
     def hand_back(self, lease: ShardLease, *, after: timedelta = timedelta()) -> None:
         """Give up a shard unfinished.  Its finished rows are written; a stopping job's shard ends

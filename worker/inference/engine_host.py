@@ -39,8 +39,17 @@ class _Abort:
 
 
 class EngineHost:
-    def __init__(self, engine: BatchEngine, *, die: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        engine: BatchEngine,
+        *,
+        is_held: Callable[[Held], bool],
+        die: Callable[[str], None],
+    ) -> None:
+        """`is_held`: whether this process still has a shard's lease.  A group that comes after its
+        shard was let go is left out, for its abortion may have come before."""
         self._engine = engine
+        self._is_held = is_held
         self._die = die
         self._inbox = queue.SimpleQueue[Group | _Abort]()
         self._inbound = _Sum()  # cost of what lies in the inbox
@@ -106,9 +115,8 @@ class EngineHost:
     def _do(self, command: Group | _Abort) -> None:
         match command:
             case Group():
-                for request in command.requests:
-                    self._group_of[request.request_id] = command
-                self._deliver(self._engine.add(command.requests))
+                if self._is_held(command.held):
+                    self._add(command)
                 self._inbound.add(-command.cost)
             case _Abort(held):
                 ids = [name for name, group in self._group_of.items() if group.held == held]
@@ -117,6 +125,11 @@ class EngineHost:
                     del self._group_of[request_id]
             case _:
                 assert_never(command)
+
+    def _add(self, group: Group) -> None:
+        for request in group.requests:
+            self._group_of[request.request_id] = group
+        self._deliver(self._engine.add(group.requests))
 
     def _deliver(self, completions: list[Completion]) -> None:
         for completion in completions:

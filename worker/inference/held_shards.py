@@ -10,8 +10,11 @@ class HeldShards:
     """Safe to share between threads.  `changed` wakes the pump: it is set whenever a shard is let
     go, and by whoever else has reason to think that there is something to claim or to start."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        """`limit`: tokens, the cost at which no more should be claimed whatever the engine's room:
+        what is computed and cannot be written yet is held too, and another worker may be idle."""
         self.changed = threading.Event()
+        self._limit = limit
         self._leases = dict[Held, ShardLease]()
         self._waiting = set[Held]()  # claimed, and not yet with the engine
         self._lock = threading.Lock()
@@ -43,6 +46,14 @@ class HeldShards:
     def all(self) -> list[ShardLease]:
         with self._lock:
             return list(self._leases.values())
+
+    def is_full(self) -> bool:
+        with self._lock:
+            return sum(lease.cost for lease in self._leases.values()) >= self._limit
+
+    def is_held(self, held: Held) -> bool:
+        with self._lock:
+            return held in self._leases
 
     def is_waiting(self, lease: ShardLease) -> bool:
         """Whether a held shard has not been started."""

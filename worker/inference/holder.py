@@ -32,6 +32,7 @@ class InferenceHolder:
         self._hang_after = hang_after
         self._rates = _Rates(host.stats())
         self._hands = hands
+        self._leaving = set[Held]()  # told to stop, and not yet let go
 
     def held(self) -> list[Held]:
         return [lease.held for lease in self._held.all()]
@@ -48,10 +49,11 @@ class InferenceHolder:
 
     def stop(self, shards: list[Held]) -> None:
         """Their lease is lost or their job is stopping: the hand-back finds out which."""
-        for held in shards:
+        for held in set(shards) - self._leaving:
             lease = self._held.get(held)
             if lease is not None:
                 self._hands.submit(self._custody.hand_back, lease)
+        self._leaving = set(shards)
 
     def hand_back(self, shards: list[Held], owner: UUID) -> None:
         for held in shards:

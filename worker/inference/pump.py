@@ -103,7 +103,7 @@ class Pump:
 
     def claim_more(self) -> None:
         """Claim and start shards until the line or the room ends."""
-        while not self._draining and not self._solo_has_the_floor():
+        while not (self._draining or self._held.is_full() or self._solo_has_the_floor()):
             room = self._room() - self._held.waiting_cost()
             claimed = self._claims.next(room)
             for lease in claimed:
@@ -140,3 +140,5 @@ class Pump:
         else:
             self._held.mark_started(lease)
             self._held.changed.set()
+            if not self._held.is_held(lease.held):  # let go while it was read
+                self._custody.lost(lease)

@@ -22,6 +22,7 @@ from jobs.leases import ShardLease
 from jobs.models import JobKind
 from jobs.results import Row, SegmentDraft
 from jobs.storage import Storage
+from jobs.workers import Held
 from worker.threads import Crew
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ class ResultWriter:
     def __init__(self, sessions: Sessions, storage: Storage, crew: Crew) -> None:
         self._sessions = sessions
         self._storage = storage
-        self._outputs = dict[int, ShardOutput]()
+        self._outputs = dict[Held, ShardOutput]()
         self._crew = crew
 
     def open(
@@ -133,7 +134,7 @@ class ResultWriter:
         that its lease has passed on.
         """
         output = ShardOutput(lease, num_rows=num_rows, on_settled=on_settled, on_lost=on_lost)
-        self._outputs[lease.shard_id] = output
+        self._outputs[lease.held] = output
         if num_rows == 0:  # all were written before a crash; only the shard is to be settled
             self._schedule(output)
         return output
@@ -144,7 +145,7 @@ class ResultWriter:
 
     def drop(self, lease: ShardLease) -> None:
         """Forget a shard whose lease is gone."""
-        output = self._outputs.pop(lease.shard_id, None)
+        output = self._outputs.pop(lease.held, None)
         if output is not None:
             output.close()
 
@@ -155,7 +156,7 @@ class ResultWriter:
 
     def flush_now(self, lease: ShardLease) -> None:
         """Write at once what has finished of a shard, on this thread, before it is handed back."""
-        output = self._outputs.get(lease.shard_id)
+        output = self._outputs.get(lease.held)
         rows = output and output.begin_flush(now=time.monotonic(), everything=True)
         if output and rows:
             self._flush(output, rows)

@@ -14,7 +14,7 @@ from jobs.references import read_reference
 from jobs.requests import CHAT_COMPLETIONS
 from jobs.storage import Storage
 from tests.fixtures.work import Work, custom_ids, segment_of
-from tests.fixtures.workers import control_beat
+from tests.fixtures.workers import control_hands
 from worker.control.drops import DropWatch
 from worker.control.finalizer import Finalizer
 from worker.control.planner import Planner
@@ -157,14 +157,15 @@ def test_results_lie_beside_the_file(
 ) -> None:
     outside.put("in/deep/tickets.jsonl", line("r0") + line("r1") + line("r2"))
     watch.look()
-    beat = control_beat(work)
-    planner = Planner(work.sessions, storage, Doorbell(broker_url), secrets=work.secrets, beat=beat)
+    hands = control_hands(work)
+    doorbell = Doorbell(broker_url)
+    planner = Planner(work.sessions, storage, doorbell, secrets=work.secrets, hands=hands)
     planner.plan_next()
     (lease,) = work.claim(work.add_worker())
     work.flush(lease, segment_of(lease.job_id, [0, 2], storage))
     work.flush(lease, segment_of(lease.job_id, [1], storage, ok=False), complete=True)
 
-    Finalizer(work.sessions, storage, beat).finalize_next()
+    Finalizer(work.sessions, storage, hands).finalize_next()
     watch.look()
 
     assert custom_ids(outside.read("in/deep/tickets.output.jsonl")) == ["r0", "r2"]

@@ -9,13 +9,13 @@ from jobs import rescue
 from jobs.models import WorkerKind
 from jobs.storage import Storage
 from tests.fixtures.work import Work, custom_ids, segment_of
-from tests.fixtures.workers import control_beat
+from tests.fixtures.workers import control_hands
 from worker.control.finalizer import FilesDisagree, Finalizer
 
 
 @pytest.fixture
 def finalizer(work: Work, storage: Storage) -> Finalizer:
-    return Finalizer(work.sessions, storage, control_beat(work))
+    return Finalizer(work.sessions, storage, control_hands(work))
 
 
 def files_of(work: Work, storage: Storage) -> tuple[bytes, bytes]:

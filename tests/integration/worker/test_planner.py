@@ -16,7 +16,7 @@ from jobs.models import OnInvalidLine, WorkerKind
 from jobs.secrets import Secrets
 from jobs.storage import Storage
 from tests.fixtures.work import MODEL, Work
-from tests.fixtures.workers import control_beat
+from tests.fixtures.workers import control_hands
 from worker.control import planner as planner_module
 from worker.control.planner import Planner
 
@@ -24,7 +24,7 @@ from worker.control.planner import Planner
 @pytest.fixture
 def planner(work: Work, storage: Storage, secrets: Secrets, broker_url: str) -> Planner:
     doorbell = Doorbell(broker_url)
-    return Planner(work.sessions, storage, doorbell, secrets=secrets, beat=control_beat(work))
+    return Planner(work.sessions, storage, doorbell, secrets=secrets, hands=control_hands(work))
 
 
 def line(custom_id: str, system: str = "be kind", **changes: Any) -> str:

@@ -14,15 +14,15 @@ from jobs import finishing, keys
 from jobs.models import WorkerKind
 from jobs.secrets import Secrets
 from tests.fixtures.work import Work
-from tests.fixtures.workers import control_beat
+from tests.fixtures.workers import control_hands
 from worker.control.webhooks import WebhookSender
 
 DEADLINE = 10.0  # seconds
 
 
 def sender(work: Work, secrets: Secrets, *, allow_private: bool = True) -> WebhookSender:
-    beat = control_beat(work)
-    return WebhookSender(work.sessions, secrets, beat=beat, allow_private=allow_private)
+    hands = control_hands(work)
+    return WebhookSender(work.sessions, secrets, hands=hands, allow_private=allow_private)
 
 
 def end_a_batch(work: Work, url: str) -> None:

@@ -32,7 +32,7 @@ def test_what_is_public_is_allowed(address: str) -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "2130706433", "0x7f000001", "[::1]"])
 def test_no_spelling_of_this_machine_is_dialled(host: str) -> None:
-    backend = CheckedBackend(allow_private=False)
+    backend = CheckedBackend(allow_private=False, seconds=5)
 
     with pytest.raises((AddressRefused, httpcore.ConnectError)):
         backend.connect_tcp(host, 9, timeout=1)
