@@ -50,7 +50,8 @@ VARIANTS = {
         "Gemma3",
         {
             "sliding_window": 9,
-            "num_hidden_layers": 6,
+            "num_hidden_layers": 3,
+            "layer_types": ["sliding_attention", *ALTERNATING],
             "tie_word_embeddings": False,
             "pad_token_id": None,
         },

@@ -115,7 +115,7 @@ def test_a_config_of_gemma_3_in_the_older_words_means_the_same(tmp_path):
     config = json.loads(path.read_text())
     for key in ("rope_parameters", "layer_types"):
         del config[key]
-    older = {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "sliding_window_pattern": 6}
+    older = {"rope_theta": 1e6, "rope_local_base_freq": 1e4, "sliding_window_pattern": 3}
     path.write_text(json.dumps(config | older))
     prompt = make_prompts()[-1]
 
