@@ -184,6 +184,21 @@ def test_two_sweepers_split_a_suspect_once(work: Work) -> None:
     assert work.shard_states(job_id) == ["split", "queued", "queued"]
 
 
+def test_a_suspect_of_a_stopping_job_is_not_put_back_in_line(work: Work) -> None:
+    job_id = work.add_planned_batch([4])
+    for _ in range(2):
+        die_holding(work)
+    die_holding(work, alone=True)
+    (suspect,) = suspects(work)
+    work.cancel(job_id)  # between the sweeper's look and its writes
+
+    for write in (rescue.split, rescue.try_again):
+        with work.sessions.begin() as session:
+            write(session, suspect)
+
+    assert work.shard_states(job_id) == ["suspect"]
+
+
 def test_suspects_of_a_cancelled_job_are_cancelled(work: Work) -> None:
     job_id = work.add_planned_batch([4])
     for _ in range(2):

@@ -1,9 +1,10 @@
 """A webhook goes out as Standard Webhooks says, to those who may be called, and to no others."""
 
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from openai import OpenAI
@@ -15,6 +16,7 @@ from jobs.models import WorkerKind
 from jobs.secrets import Secrets
 from tests.fixtures.work import Work
 from tests.fixtures.workers import control_hands
+from worker.control import webhooks
 from worker.control.webhooks import WebhookSender
 
 DEADLINE = 10.0  # seconds
@@ -122,6 +124,40 @@ def test_a_private_address_is_never_called(work: Work, secrets: Secrets, host: s
         sender(work, secrets, allow_private=False).deliver_next()
 
     assert outcome(work) == ("pending", None, "the host has an address that is not public")
+
+
+@contextmanager
+def dripping() -> Iterator[str]:
+    """A server that sends a byte of an endless answer now and then; its URL."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    done = Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not done.wait(0.05):
+                connection.sendall(b"x")
+
+    thread = Thread(target=drip)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    finally:
+        done.set()
+        thread.join()
+        listener.close()
+
+
+def test_an_attempt_ends_however_slowly_the_endpoint_drips(
+    work: Work, secrets: Secrets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhooks, "_WHOLE_ATTEMPT", 0.5)
+    with dripping() as url:
+        end_a_batch(work, url)
+        sender(work, secrets).deliver_next()
+
+    assert outcome(work) == ("pending", None, "ReadTimeout")
 
 
 def test_with_nothing_due_there_is_nothing_to_do(work: Work, secrets: Secrets) -> None:

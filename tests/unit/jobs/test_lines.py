@@ -67,6 +67,8 @@ def test_a_good_line_is_read() -> None:
         (but(url=["/v1"]), "invalid_request", "url"),
         (but(body="hi"), "invalid_request", "body"),
         (but(body={"model": 3}), "invalid_request", "body.model"),
+        (but(body={"model": "a\x00b"}), "invalid_request", "body.model"),
+        (but(body={"model": ""}), "invalid_request", "body.model"),
         (but(body={"model": "m", "stream": True}), "invalid_request", "body.stream"),
     ],
 )
