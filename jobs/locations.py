@@ -60,6 +60,11 @@ def _parse(uri: str, param: str) -> Location:
     return Location(bucket, key)
 
 
+def of_retry(output_prefix: str | None) -> str | None:
+    """Where a retry's files go: where its parent's do, unless that place holds one batch's alone."""
+    return output_prefix if output_prefix is not None and output_prefix.endswith("/") else None
+
+
 def of_result(output_prefix: str, job_id: UUID, name: str) -> Location:
     """Where a batch's file `name` ("output" or "error") goes.
 

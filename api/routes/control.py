@@ -10,7 +10,7 @@ from api.bodies import body_of, documented
 from api.deps import AllServices, CurrentCaller, DbSession, row_id
 from api.schemas.batches import BatchObject
 from api.schemas.control import BatchChange, BatchRetry, DeletedBatch
-from jobs import control, deletion, earlier, ids, intake, reading, windows
+from jobs import control, deletion, earlier, ids, intake, locations, reading, windows
 from jobs.control import Change
 from jobs.doorbell import CONTROL, inference_queue
 from jobs.intake import NewBatch
@@ -97,7 +97,7 @@ def _retry(parent: Job, body: BatchRetry) -> NewBatch:
         interactive=parent.interactive if body.priority is None else body.priority == "interactive",
         on_invalid_line=parent.on_invalid_line,
         output_expires_after=parent.output_expires_after,
-        output_prefix=parent.output_prefix,
+        output_prefix=locations.of_retry(parent.output_prefix),
         webhook_url=body.webhook_url or parent.webhook_url,
         metadata=body.metadata if "metadata" in body.model_fields_set else parent.metadata_,
         retry_of=parent.id,

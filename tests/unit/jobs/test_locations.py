@@ -76,3 +76,9 @@ def test_batches_share_a_folder_and_a_dropped_file_has_its_own_name() -> None:
 
     assert shared == Location("data", f"out/batch_{job_id.hex}.output.jsonl")
     assert dropped == Location("data", "in/tickets.error.jsonl")
+
+
+def test_a_retry_shares_a_folder_and_never_takes_a_dropped_files_name() -> None:
+    assert locations.of_retry("s3://data/out/") == "s3://data/out/"
+    assert locations.of_retry("s3://data/in/tickets.") is None
+    assert locations.of_retry(None) is None
