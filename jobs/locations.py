@@ -61,7 +61,7 @@ def _parse(uri: str, param: str) -> Location:
 
 
 def of_retry(output_prefix: str | None) -> str | None:
-    """Where a retry's files go: where its parent's do, unless that place holds one batch's alone."""
+    """Where a retry's files go: with its parent's, unless that place is for one batch alone."""
     return output_prefix if output_prefix is not None and output_prefix.endswith("/") else None
 
 
