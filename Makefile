@@ -36,7 +36,7 @@ up: install ## Run the whole stack on this machine until Ctrl-C
 	@$(BIN)/gristmill up $(UP)
 
 test: install browser ## Run every test against real servers
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 check: install ## Check format, lint, types, import contracts, line caps, migrations
 	$(BIN)/ruff format --check .
