@@ -181,11 +181,11 @@ class ResultWriter:
             log.warning("results not written yet, kept for another try", exc_info=True)
             output.fail_flush(rows)
         else:
-            output.end_flush()
             if through:
-                self.drop(output.lease)
+                self.drop(output.lease)  # before another flush of it can begin
                 output.on_settled(output.lease, last)
             else:
+                output.end_flush()
                 self._schedule(output)  # for what has finished meanwhile
 
     def _write(self, lease: ShardLease, rows: list[FinishedRow], *, through: bool) -> bool:
