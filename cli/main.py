@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 from cli import bench, deployment, keys, tenants
 from cli.errors import CommandFailed, MissingPart
 from cli.interrupts import Interrupted
+from cli.plan import plan
 from cli.stack import Model
 from cli.submit import submit
 from cli.up import up as run_up
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(bench.app, name="bench")
+app.command()(plan)
 app.command()(submit)
 app.command()(verify)
 
