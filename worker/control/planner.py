@@ -38,7 +38,7 @@ from worker.control.validation import (
 
 log = logging.getLogger(__name__)
 
-WINDOW_BYTES = 16 * 2**20  # of input lines; parsed and grouped they take a few times that
+WINDOW_BYTES = 8 * 2**20  # of input lines; parsed and grouped they take ten times that
 MAX_LINES = 1_000_000
 _ANALYZE_FROM = 1_000  # shards
 
