@@ -119,10 +119,17 @@ class SeaweedFS:
         (self._data / "mini.options").unlink(missing_ok=True)
         self._remove_sockets()
 
+    @property
+    def sockets(self) -> list[Path]:
+        """Its parts' sockets, which lie in /tmp whatever TMPDIR says."""
+        return [
+            Path(f"/tmp/seaweedfs-{part}-grpc-{port + PAIR_DISTANCE}.sock")
+            for part, port in zip(_PARTS, self.ports, strict=True)
+        ]
+
     def _remove_sockets(self) -> None:
-        """Its parts' sockets lie in /tmp whatever TMPDIR says, and stay there after a kill -9."""
-        for part, port in zip(_PARTS, self.ports, strict=True):
-            socket = Path(f"/tmp/seaweedfs-{part}-grpc-{port + PAIR_DISTANCE}.sock")
+        """They stay there after a kill -9."""
+        for socket in self.sockets:
             with contextlib.suppress(PermissionError):
                 socket.unlink(missing_ok=True)
 
