@@ -100,16 +100,18 @@ class Planner:
         judged = judge.judge(split_lines(chunks, limit=MAX_LINE_BYTES))
         salt = self._secrets.salt(draft.lease.tenant_id)
         for window in _windows(judged):
-            wanted = self._wanted(draft.lease, window)
-            if not wanted:
-                continue
-            draft.count(wanted)
-            rows = [_planned(line, salt) for line in wanted if _is_good(line) and draft.can_run]
-            with self._sessions.begin() as session:
-                planning.load(session, draft.lease, _request_rows(wanted, rows))
-            reused = draft.reuse.take(wanted[0].index, wanted[-1].index)
-            rows = [row for row in rows if row.index not in reused]
-            draft.shards += [self._write_input(draft, group) for group in grouping.pack(rows)]
+            if wanted := self._wanted(draft.lease, window):
+                self._plan_window(draft, wanted, salt)
+            del window, wanted  # or two windows would stand in memory while the next is read
+
+    def _plan_window(self, draft: "_Draft", window: list[Judged], salt: str) -> None:
+        draft.count(window)
+        rows = [_planned(line, salt) for line in window if _is_good(line) and draft.can_run]
+        with self._sessions.begin() as session:
+            planning.load(session, draft.lease, _request_rows(window, rows))
+        reused = draft.reuse.take(window[0].index, window[-1].index)
+        rows = [row for row in rows if row.index not in reused]
+        draft.shards += [self._write_input(draft, group) for group in grouping.pack(rows)]
 
     def _wanted(self, lease: PlanLease, window: list[Judged]) -> list[Judged]:
         """All of a file's lines; of a retried batch's, those that are to run again."""
