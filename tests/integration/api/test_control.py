@@ -8,6 +8,7 @@ import openai
 import pytest
 
 from api.services import Services
+from tests.fixtures.work import wait_until_nothing_hides_results
 from tests.integration.api.batch_scenes import create, end, finish_rows, run
 from tests.integration.api.conftest import Tenant
 
@@ -35,9 +36,11 @@ def test_results_are_read_page_by_page_until_done(tenant: Tenant, services: Serv
     run(services, tenant, batch, total=3)
     finish_rows(services, batch, 2, 0)
 
+    wait_until_nothing_hides_results(services.sessions)
     first = results(tenant, batch, limit=1)
     second = results(tenant, batch, after=first["next_cursor"])
     finish_rows(services, batch, 1)
+    wait_until_nothing_hides_results(services.sessions)
     third = results(tenant, batch, after=second["next_cursor"])
     end(services, batch, completed=3, failed=0)
     last = results(tenant, batch, after=third["next_cursor"])

@@ -10,10 +10,18 @@ from jobs import live_results, results
 from jobs.errors import NotFound
 from jobs.live_results import FIRST_PLACE, Place, ResultsPage
 from jobs.storage import Storage
-from tests.fixtures.work import Work, segment_of
+from tests.fixtures.work import Work, segment_of, wait_until_nothing_hides_results
 
 
 def read(
+    work: Work, storage: Storage, job_id: UUID, place: Place = FIRST_PLACE, limit: int = 100
+) -> ResultsPage:
+    """A page, once no transaction of a neighbour's test hides what was written."""
+    wait_until_nothing_hides_results(work.sessions)
+    return read_at_once(work, storage, job_id, place, limit)
+
+
+def read_at_once(
     work: Work, storage: Storage, job_id: UUID, place: Place = FIRST_PLACE, limit: int = 100
 ) -> ResultsPage:
     return live_results.read(
@@ -51,7 +59,7 @@ def test_a_commit_that_comes_late_is_not_skipped(work: Work, storage: Storage) -
     with work.sessions() as session:
         results.flush(session, slow, segment_of(job_id, [0], storage))
         work.flush(quick, segment_of(job_id, [1], storage))  # begun later, committed sooner
-        between = read(work, storage, job_id)
+        between = read_at_once(work, storage, job_id)
         session.commit()
 
     after = read(work, storage, job_id, between.next_place)
@@ -115,9 +123,9 @@ def test_an_ended_batch_waits_for_no_transaction_and_is_done(work: Work, storage
     with work.sessions.begin() as other:
         other.execute(text("SELECT pg_current_xact_id()"))  # it hides all that is younger
         job_id = work.add_settled_batch(storage=storage)
-        running = read(work, storage, job_id)
+        running = read_at_once(work, storage, job_id)
         _end(work, job_id)
-        ended = read(work, storage, job_id)
+        ended = read_at_once(work, storage, job_id)
 
     assert (ids_of(running), running.done) == ([], False)
     assert (ids_of(ended), ended.done) == (["r0"], True)
