@@ -4,7 +4,6 @@ For trying the queue and measuring it (`gristmill up --engine echo`, `gristmill 
 loads no torch.  Equal requests get equal answers, as from the real engine.
 """
 
-import time
 from collections import deque
 from collections.abc import Iterable
 
@@ -17,11 +16,10 @@ _REQUESTS_A_STEP = 256
 
 
 class EchoEngine:
-    """A word counts as a token.  `step_seconds` stretches each step, so that tests can watch."""
+    """A word counts as a token."""
 
-    def __init__(self, *, step_seconds: float = 0.0) -> None:
+    def __init__(self) -> None:
         self._waiting = deque[Request]()
-        self._step_seconds = step_seconds
         self._stats = {"prompt": 0, "output": 0, "steps": 0}
 
     @property
@@ -46,7 +44,6 @@ class EchoEngine:
         )
 
     def step(self) -> list[Completion]:
-        time.sleep(self._step_seconds)
         count = min(len(self._waiting), _REQUESTS_A_STEP)
         self._stats["steps"] += 1
         return [self._answer(self._waiting.popleft()) for _ in range(count)]
