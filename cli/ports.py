@@ -1,9 +1,19 @@
-"""Loopback ports for the embedded servers."""
+"""Loopback ports, and whose they are.
 
+Between choosing a port and binding it lies the start of a server.  Another start on this machine
+must not choose the same in the meantime, so a chosen port is locked by the process that chose it
+until that process ends, however it ends.
+"""
+
+import fcntl
+import os
 import random
 import socket
+import tempfile
 from collections.abc import Sequence
 from contextlib import closing
+from functools import cache
+from pathlib import Path
 
 HOST = "127.0.0.1"
 
@@ -13,6 +23,9 @@ PAIR_DISTANCE = 10_000
 # Both ports of a pair stay below 32768, where Linux begins to hand out ports to outgoing
 # connections: one of those could take a port between our look and the server's bind.
 _CANDIDATES = range(15_000, 22_700)
+
+# A process's own locks never stand in its way, so it remembers what it chose.
+_ours: set[int] = set()
 
 
 def is_free(port: int) -> bool:
@@ -27,11 +40,36 @@ def is_free(port: int) -> bool:
 
 
 def free_pairs(count: int, *, preferred: Sequence[int] = ()) -> list[int]:
-    """`count` different ports, each free together with the one PAIR_DISTANCE above it."""
+    """`count` different ports, each free together with the one PAIR_DISTANCE above it.
+
+    They are this process's until it ends.  A preferred one may have been so before: that is a
+    second start on the ports of the first.
+    """
     found: list[int] = []
-    for port in (*preferred, *random.sample(_CANDIDATES, len(_CANDIDATES))):
-        if port not in found and is_free(port) and is_free(port + PAIR_DISTANCE):
+    fresh = (port for port in random.sample(_CANDIDATES, len(_CANDIDATES)) if port not in _ours)
+    for port in (*preferred, *fresh):
+        if port not in found and _take_pair(port):
             found.append(port)
         if len(found) == count:
+            _ours.update(found)
             return found
     raise OSError(f"fewer than {count} free ports in {_CANDIDATES}")
+
+
+def _take_pair(port: int) -> bool:
+    return _lock(port) and is_free(port) and is_free(port + PAIR_DISTANCE)
+
+
+def _lock(port: int) -> bool:
+    try:
+        fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
+
+
+@cache
+def _locks() -> int:
+    """A file of which byte N stands for port N.  It is never closed: that would free them all."""
+    path = Path(tempfile.gettempdir(), f"gristmill-ports-{os.getuid()}.lock")
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
