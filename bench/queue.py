@@ -10,15 +10,17 @@ from collections.abc import Callable
 from typing import IO, Any
 
 import httpx
+from rich.console import Console
 
 from bench.batch_file import ENDPOINT, batch_lines, check_output
 from bench.batch_watch import Story, follow
 from bench.errors import StackFailed
 from bench.memory import MemoryWatch, Roles, cpu_seconds, roles_of
-from bench.own_stack import client_of, own_stack
 from bench.quantiles import milliseconds
 from bench.single_jobs import single_jobs
 from bench.stopwatch import Stopwatch
+from cli.background_stack import Facts
+from cli.own_stack import own_stack
 
 _SINGLE_JOBS = 50
 
@@ -29,7 +31,8 @@ def bench_queue(requests: int, *, workers: int, tell: Callable[[str], None]) -> 
     tell: is told what is being done
     """
     tell("starting a stack")
-    with own_stack(workers=workers) as facts, client_of(facts) as client:
+    arguments = ["--engine", "echo", "--workers", str(workers)]
+    with own_stack(Console(quiet=True), arguments) as facts, _client_of(facts) as client:
         try:
             figures = _measure(client, roles_of(facts.pids), requests, tell=tell)
         except httpx.HTTPError as error:
@@ -116,3 +119,12 @@ def _rates(requests: int, story: Story) -> dict[str, Any]:
         **rates,
         "end_to_end_lines_s": round(requests / sum(phases.values())),
     }
+
+
+def _client_of(facts: Facts) -> httpx.Client:
+    return httpx.Client(
+        base_url=facts.api_url,
+        headers={"Authorization": f"Bearer {facts.api_key}"},
+        timeout=600,
+        trust_env=False,
+    )

@@ -5,12 +5,8 @@ the public API, with the official client of OpenAI's API, as anybody's program w
 """
 
 import json
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +17,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from cli.background_stack import Facts, background_stack
+from cli.background_stack import Facts
 from cli.errors import CommandFailed
-from cli.servers import embedded
+from cli.own_stack import own_stack
 from cli.webhook_receiver import Receiver, receiving
 
 _MODEL = "smollm2-135m-instruct"
@@ -40,31 +36,12 @@ def run(console: Console, *, engine: str, data_dir: Path | None) -> None:
     """Do all of it and stop what was started.  Raises CommandFailed where a step fails."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # both stop everything on the way
     started = time.monotonic()
-    with _stack(console, engine=engine, data_dir=data_dir) as facts:
+    with own_stack(console, ["--engine", engine], data_dir=data_dir) as facts:
         try:
             _walk(console, facts)
         except (OpenAIError, httpx.HTTPError) as error:
             raise CommandFailed(f"the API at {facts.api_url} did not answer: {error}") from error
     console.print(f"\nAll of it worked, in {time.monotonic() - started:.0f} s.")
-
-
-@contextmanager
-def _stack(console: Console, *, engine: str, data_dir: Path | None) -> Iterator[Facts]:
-    """A running stack, in a folder of its own that goes with it unless `data_dir` names one."""
-    folder = Path(tempfile.mkdtemp(prefix="gristmill-demo-"))
-    folder.chmod(0o711)  # Postgres may run as somebody else
-    home = data_dir or folder / "data"
-    stack = background_stack(home, log=folder / "up.log", arguments=["--engine", engine])
-    try:
-        with console.status("Starting Postgres, Valkey, S3, the API, a control process, a worker"):
-            stack.wait_ready()
-        yield Facts.of(home)
-    finally:
-        with console.status("Stopping everything"):
-            stack.stop()
-        if data_dir is None and home.exists():
-            embedded.remove(home)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _walk(console: Console, facts: Facts) -> None:
