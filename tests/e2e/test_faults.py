@@ -39,6 +39,7 @@ def column(stack: UpStack, query: str, batch: Batch) -> list[Any]:
     return found
 
 
+@pytest.mark.law("P17")
 def test_a_worker_killed_in_the_middle_loses_and_repeats_no_row(
     client: Client, stack: UpStack, under_way: Batch
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_worker_killed_in_the_middle_loses_and_repeats_no_row(
     assert max(attempts) >= 2
 
 
+@pytest.mark.law("I9")
 def test_redis_flushed_again_and_again_changes_nothing(
     client: Client, stack: UpStack, under_way: Batch
 ) -> None:
@@ -72,6 +74,7 @@ def test_redis_flushed_again_and_again_changes_nothing(
     assert_complete(client, ended)
 
 
+@pytest.mark.law("P11")
 def test_redis_killed_is_survived_by_the_worker(
     client: Client, stack: UpStack, under_way: Batch
 ) -> None:
@@ -102,6 +105,7 @@ def test_postgres_killed_in_the_middle_comes_back_and_the_batch_goes_on(
     assert_complete(client, client.wait(under_way))
 
 
+@pytest.mark.law("P2")
 def test_a_worker_frozen_past_its_lease_changes_nothing_when_it_wakes(
     client: Client, stack: UpStack, under_way: Batch
 ) -> None:

@@ -136,6 +136,7 @@ def test_a_seed_gives_the_same_answer_twice(client: Client, temperature: float) 
     assert texts[0] == texts[1]
 
 
+@pytest.mark.law("P18")
 def test_a_cancelled_batch_delivers_what_finished_and_names_the_rest(client: Client) -> None:
     rows = [client.row(f"r{n}", max_tokens=200, ignore_eos=True) for n in range(300)]
     batch = client.submit(rows)
@@ -153,6 +154,7 @@ def test_a_cancelled_batch_delivers_what_finished_and_names_the_rest(client: Cli
     assert counts(ended) == (300, len(finished), 0)
 
 
+@pytest.mark.law("P18")
 def test_a_batch_whose_window_ends_is_expired_with_what_finished(
     client: Client, stack: UpStack
 ) -> None:

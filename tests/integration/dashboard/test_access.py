@@ -42,6 +42,7 @@ def test_the_two_routers_and_the_static_files_are_all_there_is(dashboard: FastAP
 
 
 @pytest.mark.parametrize(("method", "path"), table(signed_in))
+@pytest.mark.law("P32")
 def test_without_a_sign_in_every_page_sends_to_the_door(visitor: Visitor, method: str, path: str):
     answer = visitor.client.request(method, f"/dashboard{path}")
 
@@ -57,6 +58,7 @@ def test_without_a_sign_in_every_page_sends_to_the_door(visitor: Visitor, method
     "path", [path for method, path in table(signed_in, entrance) if method == "POST"]
 )
 @pytest.mark.parametrize("fields", [{}, {"token": ""}, {"token": "0" * 64}])
+@pytest.mark.law("P32")
 def test_every_post_without_its_token_is_refused(
     operator: Visitor, path: str, fields: dict[str, str]
 ):

@@ -40,6 +40,7 @@ def test_messages_are_rendered_with_the_models_own_template(model_dir):
 
 
 @pytest.mark.parametrize("template", ESCAPES)
+@pytest.mark.law("P31")
 def test_a_template_cannot_reach_out_of_its_sandbox(tmp_path, template):
     write_tiny_model(tmp_path)
     (tmp_path / "chat_template.jinja").write_text(template)

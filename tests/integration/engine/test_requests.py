@@ -173,6 +173,7 @@ def test_room_shrinks_by_what_is_promised_and_comes_back(tiny_model_dir):
     assert engine.room() == everything
 
 
+@pytest.mark.law("P30")
 def test_salts_keep_tenants_apart(tiny_model_dir):
     llm = load(tiny_model_dir)
     prompt = list(range(10, 60))

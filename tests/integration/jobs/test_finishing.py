@@ -105,6 +105,8 @@ def test_of_many_finalizers_one_wins(work: Work) -> None:
     assert len(leases) == 1
 
 
+@pytest.mark.law("I1")
+@pytest.mark.law("I6")
 def test_a_job_ends_once_with_one_event_and_one_delivery(work: Work) -> None:
     job_id = work.add_settled_batch(3, webhook_url="https://example.com/hook")
     lease = work.begin_finalizing(work.add_worker())
@@ -185,6 +187,7 @@ def test_a_batch_cancelled_before_it_was_planned_can_be_ended(work: Work) -> Non
     assert (lease.planned, lease.ends_as) == (False, JobState.CANCELLED)
 
 
+@pytest.mark.law("I5")
 def test_the_two_counts_of_a_job_agree(work: Work) -> None:
     job_id = work.add_planned_batch([5])
     (lease,) = work.claim(work.add_worker())

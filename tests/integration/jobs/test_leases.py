@@ -12,6 +12,7 @@ from jobs.errors import LeaseLost
 from tests.fixtures.work import MODEL, NO_TIME, PLENTY, Work, segment_of
 
 
+@pytest.mark.law("P33")
 def test_concurrent_claims_share_no_shard_and_leave_none(work: Work) -> None:
     work.add_planned_batch([1] * 200)
     claimers = [work.add_worker() for _ in range(8)]
@@ -88,6 +89,7 @@ def test_a_worker_that_is_dead_or_draining_claims_nothing(work: Work, gone: str)
     assert work.claim(me) == []
 
 
+@pytest.mark.law("I2")
 def test_a_claim_raises_the_attempt_and_nothing_lowers_it(work: Work) -> None:
     work.add_planned_batch([1])
     me = work.add_worker()
@@ -102,6 +104,7 @@ def test_a_claim_raises_the_attempt_and_nothing_lowers_it(work: Work) -> None:
     assert attempts == [1, 2, 3]
 
 
+@pytest.mark.law("P2")
 def test_a_worker_whose_lease_passed_on_changes_nothing(work: Work) -> None:
     job_id = work.add_planned_batch([2])
     me, other = work.add_worker(), work.add_worker()

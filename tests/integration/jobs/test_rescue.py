@@ -91,6 +91,7 @@ def test_a_beat_under_way_keeps_its_shards(work: Work) -> None:
     assert sweep(work) == 0
 
 
+@pytest.mark.law("P1")
 def test_a_late_flush_and_a_rescue_never_both_win(work: Work) -> None:
     """Twenty races: either the rows landed before the rescue, or the flush was refused."""
     for _ in range(20):
@@ -139,6 +140,7 @@ def test_a_death_beside_others_is_no_death_alone(work: Work) -> None:
     assert suspects(work) == []
 
 
+@pytest.mark.law("P14")
 def test_a_killer_is_halved_down_to_one_line_which_is_answered(work: Work) -> None:
     job_id = work.add_planned_batch([8])
     killer, deaths = 5, 0
@@ -170,6 +172,7 @@ def test_a_killer_is_halved_down_to_one_line_which_is_answered(work: Work) -> No
     assert deaths == 2 + 3 + 2
 
 
+@pytest.mark.law("P34")
 def test_two_sweepers_split_a_suspect_once(work: Work) -> None:
     job_id = work.add_planned_batch([4])
     for _ in range(2):

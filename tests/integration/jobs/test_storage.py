@@ -11,6 +11,7 @@ from jobs.storage import Storage
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_SIZE - 1, PART_SIZE, 2 * PART_SIZE + 7])
+@pytest.mark.law("P22")
 def test_an_upload_of_any_size_reads_back(storage: Storage, size: int) -> None:
     data = bytes(index * 31 % 251 for index in range(1024)) * (size // 1024 + 1)
     data = data[:size]

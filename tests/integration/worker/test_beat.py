@@ -115,6 +115,7 @@ def test_retiring_ends_the_lease_at_once(work: Work) -> None:
     assert not work.scalar(alive, me=beat.incarnation)
 
 
+@pytest.mark.law("P26")
 def test_a_hung_engine_ends_the_process(work: Work, holding: Holding) -> None:
     ended = threading.Event()
     holding.hung = True

@@ -44,6 +44,7 @@ def test_segments_become_files_in_input_order(
     assert work.job_state(job_id) == "completed"
 
 
+@pytest.mark.law("I12")
 def test_two_finalizations_write_the_same_bytes(
     work: Work, storage: Storage, finalizer: Finalizer
 ) -> None:
@@ -179,6 +180,7 @@ def _add_a_request(work: Work) -> None:
 
 
 @pytest.mark.parametrize("damage", [_lose_a_result, _count_one_more, _add_a_request])
+@pytest.mark.law("P20")
 def test_a_job_whose_counts_disagree_does_not_end(
     work: Work, storage: Storage, finalizer: Finalizer, damage: Callable[[Work], None]
 ) -> None:

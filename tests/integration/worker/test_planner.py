@@ -92,6 +92,7 @@ def test_a_file_of_many_windows_loses_and_repeats_no_row(
     assert work.scalar("SELECT sum(end_line) FROM shards") == 50
 
 
+@pytest.mark.law("P16")
 def test_every_bad_line_is_listed_in_order_duplicates_among_them(
     work: Work, storage: Storage, planner: Planner
 ) -> None:

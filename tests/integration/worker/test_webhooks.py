@@ -117,6 +117,7 @@ def test_nobody_listening_is_tried_again(work: Work, secrets: Secrets) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
+@pytest.mark.law("P29")
 def test_a_private_address_is_never_called(work: Work, secrets: Secrets, host: str) -> None:
     with receiving() as receiver:
         port = receiver.url.rsplit(":", 1)[1]

@@ -113,6 +113,7 @@ def json_schema(schema: dict[str, Any]) -> dict[str, Any]:
         ({"cache_salt": "theirs"}, "cache_salt", "unknown_parameter"),
     ],
 )
+@pytest.mark.law("P30")
 def test_a_wrong_body_is_refused_by_its_parameter(
     change: dict[str, object], param: str, code: str
 ) -> None:

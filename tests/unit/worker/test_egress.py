@@ -21,6 +21,7 @@ ALLOWED = ["8.8.8.8", "1.1.1.1", "172.15.0.1", "2606:4700::1111", "::ffff:8.8.8.
 
 
 @pytest.mark.parametrize("address", REFUSED)
+@pytest.mark.law("P29")
 def test_what_is_not_public_is_refused(address: str) -> None:
     assert not is_public(ipaddress.ip_address(address))
 
@@ -31,6 +32,7 @@ def test_what_is_public_is_allowed(address: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "2130706433", "0x7f000001", "[::1]"])
+@pytest.mark.law("P29")
 def test_no_spelling_of_this_machine_is_dialled(host: str) -> None:
     backend = CheckedBackend(allow_private=False, seconds=5)
 
