@@ -1,5 +1,6 @@
 """Gristmill's own programs as the stack runs them: the API, the control program, the workers."""
 
+import socket
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -48,6 +49,7 @@ def control(settings: Mapping[str, str], *, sessions: Sessions, logs: Path) -> P
         cwd=_ROOT,
         log=logs / "control.log",
         probe=partial(_beats, sessions),
+        bury=partial(_end_leases, sessions),
     )
 
 
@@ -60,6 +62,7 @@ def inference(settings: Mapping[str, str], *, name: str, sessions: Sessions, log
         cwd=_ROOT,
         log=logs / f"{name}.log",
         probe=partial(_beats, sessions),
+        bury=partial(_end_leases, sessions),
         ready_seconds=_MODEL_SECONDS,
         stop_seconds=_DRAIN_GRACE + _MARGIN,
     )
@@ -70,6 +73,15 @@ def _answers(url: str, _pid: int) -> None:
         httpx.get(url, timeout=2, trust_env=False).raise_for_status()
     except httpx.HTTPError as error:
         raise NotReady(f"{url}: {error}") from error
+
+
+def _end_leases(sessions: Sessions, pid: int) -> None:
+    """Whoever saw a worker end need not wait for its beat to lapse.  Best effort: it lapses."""
+    try:
+        with sessions.begin() as session:
+            workers.bury(session, host=socket.gethostname(), pid=pid)
+    except SQLAlchemyError:
+        return
 
 
 def _beats(sessions: Sessions, pid: int) -> None:

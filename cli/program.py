@@ -21,6 +21,10 @@ def _at_once(_pid: int) -> None:
     return None
 
 
+def _unmourned(_pid: int) -> None:
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Program:
     """One program of the stack, described before it runs and again after it died.
@@ -28,6 +32,7 @@ class Program:
     name:          its own in the stack, and its log's.
     prepare:       runs before each start; clears what a killed predecessor left.
     probe:         one try at a real handshake with that pid; raises NotReady until it succeeds.
+    bury:          runs after each death that nobody asked for, with the pid that has gone.
     tidy:          runs after it has been stopped for good.
     stop_signal:   asks for a clean end; whoever has not ended after `stop_seconds` is killed.
     orphan_signal: what the kernel sends it when its supervisor dies, however that died.
@@ -41,6 +46,7 @@ class Program:
     log: Path
     prepare: Callable[[], None] = _nothing
     probe: Callable[[int], None] = _at_once
+    bury: Callable[[int], None] = _unmourned
     tidy: Callable[[], None] = _nothing
     ready_seconds: float = 30.0
     stop_signal: signal.Signals = signal.SIGTERM

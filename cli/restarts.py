@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-# Somebody who kills a program that works may do so as often as they like.  One that never even
-# becomes ready has a reason, which the next start will not change.
+# One that never even becomes ready has a reason, which the next start will not change.
 _MAX_FAILED_STARTS = 5
-_QUICK_SECONDS = 10.0
 _FIRST_DELAY = 0.25
 _LONGEST_DELAY = 5.0
 
@@ -15,15 +13,17 @@ class Restarts:
     """The short memory of one program's deaths."""
 
     failed_starts: int = 0
-    quick_deaths: int = 0
 
-    def next_delay(self, *, lived: float, was_ready: bool) -> float | None:
-        """Seconds to wait before the next start after a life of `lived` s; None: give up."""
+    def next_delay(self, *, was_ready: bool) -> float | None:
+        """Seconds to wait before the next start; None: give up.
+
+        One that works is started at once, as often as it dies: a request that kills its worker is
+        found by its deaths, and its neighbours wait for every one of them.
+        """
         self.failed_starts = 0 if was_ready else self.failed_starts + 1
-        self.quick_deaths = self.quick_deaths + 1 if lived < _QUICK_SECONDS else 0
         if self.failed_starts >= _MAX_FAILED_STARTS:
             return None
-        if self.quick_deaths <= 1:
+        if self.failed_starts <= 1:
             return 0.0
-        delay: float = _FIRST_DELAY * 2 ** (self.quick_deaths - 2)
+        delay: float = _FIRST_DELAY * 2 ** (self.failed_starts - 2)
         return min(delay, _LONGEST_DELAY)

@@ -24,6 +24,7 @@ class _Kept:
         self.ready = False
         self.restarts = Restarts()
         self.start_at: float | None = None  # while it is down
+        self.last_exit = 0
 
     def look(self) -> bool:
         """Bring it one step on.  True if it has just been started again."""
@@ -42,9 +43,12 @@ class _Kept:
         return True
 
     def _plan_restart(self) -> None:
-        lived = time.monotonic() - self.process.started
         self.process.kill()  # what it forked may have outlived it
-        delay = self.restarts.next_delay(lived=lived, was_ready=self.ready)
+        self.last_exit = self.process.exit_code or 0
+        # It may have come up and died between two looks, as a worker does that meets a killer.
+        was_ready = self.ready or self.process.why_not_ready() is None
+        self.program.bury(self.process.pid)
+        delay = self.restarts.next_delay(was_ready=was_ready)
         if delay is None:
             raise self.process.unavailable("ends again and again before it is ready")
         self.start_at = time.monotonic() + delay
@@ -71,8 +75,9 @@ class Supervisor:
             kept.process.wait_ready(self._interrupts.check)
             kept.ready = True
 
-    def keep_running(self, restarted: Callable[[str], None]) -> None:
-        """Start again whatever dies, until interrupted.  `restarted` is told the name.
+    def keep_running(self, restarted: Callable[[str, int], None]) -> None:
+        """Start again whatever dies, until interrupted.  `restarted` is told the name and how the
+        one before ended: its exit code, or -N for signal N.
 
         Raises ServerUnavailable when a program cannot be kept up.
         """
@@ -80,7 +85,7 @@ class Supervisor:
             self._interrupts.check()
             for kept in self._all():
                 if kept.look():
-                    restarted(kept.program.name)
+                    restarted(kept.program.name, kept.last_exit)
             time.sleep(_LOOK_SECONDS)
 
     def pids(self) -> dict[str, int]:

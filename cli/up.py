@@ -33,8 +33,8 @@ def up(folder: Path, console: Console, *, model: Model, num_workers: int, port: 
 
 
 def _keep_up(console: Console, supervisor: Supervisor, stack: Stack, facts: Path) -> None:
-    def restarted(name: str) -> None:
-        console.print(f"{name} had ended; it was started again")
+    def restarted(name: str, code: int) -> None:
+        console.print(f"{name} had ended (code {code}); it was started again")
         up_file.write(facts, stack, supervisor.pids())
 
     try:

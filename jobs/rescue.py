@@ -4,6 +4,10 @@ Rescue goes by dead owner, never by how long something took.  A process's death 
 that it held, so a death says little: from its second on a shard is `solo` and is run by itself.  A
 death there is the shard's own doing.  It is `suspect`, and is halved until one line stands alone;
 after two deaths alone that line is answered with `worker_lost`.
+
+Not every lapsed beat is a death.  One that lapsed while nobody could reach the database says
+nothing, nor does one whose process has resigned: it began another incarnation, or drained.  Their
+shards are put back in line as they were.
 """
 
 from dataclasses import dataclass
@@ -22,13 +26,31 @@ DEATHS_ALONE = 2  # of one line, before it is answered
 # meanwhile wins.  NO KEY, because an open claim's foreign key locks that row too; SKIP LOCKED on
 # the shards, so that one stuck flush does not block the sweep; FOR SHARE OF the job, because a
 # cancel that commits in between would leave a queued shard in a stopping job.
+#
+# The roll is called every few seconds as long as any sweeper reaches the database, so a long
+# silence between two calls is a while in which no worker may have reached it either.  Of a beat
+# that was good when that while began, and was last sent before it ended, nothing is concluded.
 _RESCUE_SHARDS = text("""
-    WITH dead AS MATERIALIZED (
-        SELECT incarnation FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
+    WITH roll AS MATERIALIZED (
+        INSERT INTO roll_call AS r (called_at) VALUES (now())
+            ON CONFLICT (id) DO UPDATE
+               SET called_at = greatest(r.called_at, now()),
+                   away_from = CASE WHEN r.called_at < now() - :silence THEN r.called_at
+                                    ELSE r.away_from END,
+                   away_until = CASE WHEN r.called_at < now() - :silence THEN now()
+                                     ELSE r.away_until END
+        RETURNING away_from, away_until
+    ),
+    dead AS MATERIALIZED (
+        SELECT incarnation, beat_until, resigned
+          FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
     ),
     held AS MATERIALIZED (
-        SELECT s.id, j.state AS job
-          FROM shards s
+        SELECT s.id, j.state AS job,
+               NOT dead.resigned
+               AND coalesce(dead.beat_until NOT BETWEEN roll.away_from AND roll.away_until + :ttl,
+                            true) AS died
+          FROM roll, shards s
           JOIN dead ON s.owner = dead.incarnation
           JOIN jobs j ON j.id = s.job_id
          WHERE s.state = 'leased'
@@ -38,16 +60,17 @@ _RESCUE_SHARDS = text("""
     UPDATE shards s
        SET owner = NULL,
            alone = false,
-           crashes = crashes + 1,
-           solo = solo OR crashes >= 1,
-           deaths_alone = deaths_alone + alone::int,
-           not_before = now() + :backoff * least(power(2, crashes), 64),
+           crashes = crashes + held.died::int,
+           solo = solo OR crashes + held.died::int >= 2,
+           deaths_alone = deaths_alone + (alone AND held.died)::int,
+           not_before = CASE WHEN held.died THEN now() + :backoff * least(power(2, crashes), 8)
+                             ELSE now() END,
            state = CASE WHEN held.job <> 'in_progress' THEN 'cancelled'
-                        WHEN alone THEN 'suspect'
+                        WHEN alone AND held.died THEN 'suspect'
                         ELSE 'queued' END::shard_state
       FROM held
      WHERE s.id = held.id
-    RETURNING s.model
+    RETURNING held.died
 """)
 
 _RELEASE_JOBS = text("""
@@ -112,6 +135,14 @@ _CANCEL = text("""
 
 
 @dataclass(frozen=True, slots=True)
+class Rescued:
+    """Shards put back in line: those whose worker died, and those whose worker may live."""
+
+    died: int
+    spared: int
+
+
+@dataclass(frozen=True, slots=True)
 class Suspect:
     """A shard whose worker died while the shard ran alone."""
 
@@ -135,15 +166,21 @@ class Suspect:
         return self.is_one_line and self.deaths_alone >= DEATHS_ALONE
 
 
-def rescue_shards(session: Session, *, backoff: timedelta) -> list[str]:
-    """Put every shard of a dead worker back in line.  Returns the model of each.
+def rescue_shards(
+    session: Session, *, ttl: timedelta, silence: timedelta, backoff: timedelta
+) -> Rescued:
+    """Call the roll, and put every shard of a worker that does not answer back in line.
 
-    A shard waits `backoff`, and twice as long after each death, so that one that kills does not
-    meet every fresh worker before all else.
+    A shard waits `backoff`, and twice as long after each death up to eight times, so that one that
+    kills does not meet every fresh worker before all else.  No longer: its deaths are bounded, for
+    each of them halves it, and what shares a job with it waits for the last.
 
-    Run it in a transaction of its own: `now()` is the transaction's start.
+    `silence`: a longer one between two calls means that the database was away; shorter than `ttl`
+    by more than a beat's interval.  Run it in a transaction of its own: `now()` is its start.
     """
-    return list(session.scalars(_RESCUE_SHARDS, {"backoff": backoff}))
+    values = {"ttl": ttl, "silence": silence, "backoff": backoff}
+    died = list(session.scalars(_RESCUE_SHARDS, values))
+    return Rescued(died=sum(died), spared=len(died) - sum(died))
 
 
 def release_jobs(session: Session) -> int:

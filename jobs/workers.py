@@ -74,7 +74,15 @@ _IS_ALIVE = text("""
 
 _DRAIN = text("UPDATE workers SET draining = true WHERE incarnation = :me")
 
-_RETIRE = text("UPDATE workers SET beat_until = now() WHERE incarnation = :me")
+_RETIRE = text("""
+    UPDATE workers SET beat_until = least(beat_until, now()), resigned = true
+     WHERE incarnation = :me
+""")
+
+_BURY = text("""
+    UPDATE workers SET beat_until = now()
+     WHERE host = :host AND pid = :pid AND beat_until > now()
+""")
 
 _FORGET = text("""
     DELETE FROM workers
@@ -142,8 +150,15 @@ def drain(session: Session, me: UUID) -> None:
 
 
 def retire(session: Session, me: UUID) -> None:
-    """End the incarnation at once: what it still holds is rescued by the next sweep."""
+    """End the incarnation at once: what it still holds is rescued by the next sweep, and nobody is
+    taken to have died of it."""
     session.execute(_RETIRE, {"me": me})
+
+
+def bury(session: Session, *, host: str, pid: int) -> None:
+    """End the incarnations of a process that is known to be dead: what it held is rescued by the
+    next sweep, not when its beat lapses.  For whoever has collected its exit code."""
+    session.execute(_BURY, {"host": host, "pid": pid})
 
 
 def forget_dead(session: Session, *, age: timedelta) -> None:

@@ -66,19 +66,38 @@ def test_killed_program_is_started_again(
     supervisor.start([program(tmp_path, _SLEEPER)])
     first = supervisor.pids()["program"]
     os.kill(first, signal.SIGKILL)
-    restarted: list[str] = []
+    restarted: list[tuple[str, int]] = []
 
-    def note_and_end(name: str) -> None:
-        restarted.append(name)
+    def note_and_end(name: str, code: int) -> None:
+        restarted.append((name, code))
         signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(Interrupted):
         supervisor.keep_running(note_and_end)
 
     second = supervisor.pids()["program"]
-    assert restarted == ["program"]
+    assert restarted == [("program", -signal.SIGKILL)]
     assert second != first
     assert is_running(second)
+
+
+def test_program_that_dies_before_anyone_looks_counts_as_one_that_works(
+    tmp_path: Path, supervisor: Supervisor, interrupts: Interrupts
+) -> None:
+    """Its probe answers after its death too: a worker's does for as long as its beat would last."""
+    buried, restarts = list[int](), list[str]()
+    mortal = program(tmp_path, "print('up', flush=True)", bury=buried.append)
+    supervisor.start([mortal])
+
+    def note(name: str, _code: int) -> None:
+        restarts.append(name)
+        if len(restarts) == 6:  # one more than failed starts are borne
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        supervisor.keep_running(note)
+
+    assert len(set(buried)) == 6
 
 
 def test_program_that_ends_instead_of_coming_up_is_told_with_its_last_words(
@@ -99,7 +118,7 @@ def test_program_that_is_never_ready_again_is_given_up(
     os.kill(supervisor.pids()["program"], signal.SIGKILL)
 
     with pytest.raises(ServerUnavailable, match=r"ends again and again.*spent"):
-        supervisor.keep_running(lambda _name: None)
+        supervisor.keep_running(lambda _name, _code: None)
 
 
 def test_program_that_is_not_ready_in_time_is_told_why(

@@ -4,8 +4,9 @@ import uuid
 from datetime import timedelta
 
 from jobs import leases, rescue, workers
-from jobs.workers import BeatReply, Held
-from tests.fixtures.work import LONG, NO_TIME, Work
+from jobs.models import WorkerKind
+from jobs.workers import BeatReply, Held, Identity
+from tests.fixtures.work import LONG, MODEL, NO_TIME, Work
 
 
 def beat(work: Work, me: uuid.UUID) -> bool:
@@ -24,6 +25,23 @@ def test_a_beat_keeps_an_incarnation_alive_and_never_revives_one(work: Work) -> 
     assert beat(work, me)
     work.kill(me)
     assert not beat(work, me)
+
+
+def test_a_process_that_was_seen_to_die_is_not_waited_for_and_no_other_is_hurt(work: Work) -> None:
+    dead, alive = uuid.uuid4(), work.add_worker()
+    with work.sessions.begin() as session:
+        identity = Identity(dead, WorkerKind.INFERENCE, MODEL, "host", 77)
+        workers.register(session, identity, ttl=LONG)
+
+    with work.sessions.begin() as session:
+        workers.bury(session, host="elsewhere", pid=77)
+    spared = beat(work, dead)
+    with work.sessions.begin() as session:
+        workers.bury(session, host="host", pid=77)
+
+    assert spared
+    assert not beat(work, dead)
+    assert beat(work, alive)
 
 
 def test_the_reply_is_silent_about_what_is_well(work: Work) -> None:
