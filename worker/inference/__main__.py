@@ -3,22 +3,14 @@
 Exits with 0 after a drain, with 1 if it cannot start, with 70 if its engine has failed.
 """
 
-from prometheus_client import REGISTRY
+from functools import partial
 
-from jobs.doorbell import inference_queue
-from jobs.settings import read
-from jobs.storage import Storage
-from worker import celery_program, process
-from worker.inference.assembly import assemble
+from worker import process
 from worker.inference.batch_engine import BatchEngine
 from worker.inference.echo_engine import EchoEngine
-from worker.inference.metrics import EngineCollector
-from worker.inference.tasks import register
+from worker.inference.program import main
 from worker.process import CannotStart
-from worker.settings import EngineKind, InferenceSettings, ModelSettings
-
-_BELL_THREADS = 1  # a bell only wakes the pump
-_MARGIN = 15.0  # seconds beyond the grace, to hand back and to say goodbye
+from worker.settings import EngineKind, ModelSettings
 
 
 def load(settings: ModelSettings) -> BatchEngine:
@@ -37,27 +29,5 @@ def load(settings: ModelSettings) -> BatchEngine:
         raise CannotStart(str(error)) from None
 
 
-def main() -> None:
-    settings = read(InferenceSettings)
-    model = settings.model.name
-    storage = Storage(settings.storage)
-    storage.probe()
-    worker = assemble(settings, load(settings.model), storage)
-    REGISTRY.register(EngineCollector(worker.host.stats, model=model))
-    process.serve_metrics(settings.metrics)
-
-    broker_url = settings.broker.url.get_secret_value()
-    program = celery_program.make_program("inference", broker_url, queue=inference_queue(model))
-    register(program, worker.held.changed)
-    grace = settings.drain.grace.total_seconds()
-    process.stop_by_signal()
-    try:
-        worker.start()
-        celery_program.run(program, threads=_BELL_THREADS)
-    finally:
-        process.end_within(grace + _MARGIN)
-        worker.drain(grace)
-
-
 if __name__ == "__main__":
-    process.run_or_explain(main)
+    process.run_or_explain(partial(main, load))
