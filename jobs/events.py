@@ -1,6 +1,6 @@
-"""The one terminal event of a job, written in the transaction that ends it."""
+"""The one terminal event of a job, written in the transaction that ends it, and whom it is for."""
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import orjson
 from sqlalchemy import text
@@ -9,31 +9,75 @@ from sqlalchemy.orm import Session
 from jobs import ids
 from jobs.models import JobKind, JobState
 
-_NEW = text("SELECT gen_random_uuid() AS id, extract(epoch FROM now())::bigint AS created_at")
+_SUBJECT = {JobKind.REQUEST: "job", JobKind.BATCH: "batch"}
+_ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED)
 
+# What an endpoint may ask to be told.
+TYPES = tuple(
+    f"{_SUBJECT[kind]}.{state}" for kind in (JobKind.BATCH, JobKind.REQUEST) for state in _ENDS
+)
+
+DISABLED = "the endpoint is disabled"
+
+_NOW = text("SELECT extract(epoch FROM now())::bigint")
+
+# To a disabled endpoint it has failed at once: once enabled, it can be asked for again.
 _ADD = text("""
-    INSERT INTO events (id, job_id, type, payload) VALUES (:id, :job_id, :type, :payload)
+    WITH event AS (
+        INSERT INTO events (id, job_id, type, payload) VALUES (:id, :job_id, :type, :payload)
+        RETURNING id
+    ),
+    told AS (
+        SELECT CAST(NULL AS uuid) AS endpoint_id, CAST(:webhook_url AS text) AS url, true AS works
+         WHERE CAST(:webhook_url AS text) IS NOT NULL
+         UNION ALL
+        SELECT w.id, w.url, w.disabled_at IS NULL
+          FROM webhook_endpoints w JOIN jobs j ON j.tenant_id = w.tenant_id
+         WHERE j.id = :job_id AND w.deleted_at IS NULL AND :type = ANY (w.event_types)
+    )
+    INSERT INTO deliveries (tenant_id, event_id, endpoint_id, url, state, last_error)
+    SELECT j.tenant_id, event.id, told.endpoint_id, told.url,
+           CAST(CASE WHEN told.works THEN 'pending' ELSE 'failed' END AS delivery_state),
+           CASE WHEN NOT told.works THEN :disabled END
+      FROM event, told, jobs j WHERE j.id = :job_id
 """)
 
-_ADD_DELIVERY = text("INSERT INTO deliveries (event_id, url) VALUES (:event_id, :url)")
-
-_SUBJECT = {JobKind.REQUEST: "job", JobKind.BATCH: "batch"}
+_ADD_SAMPLE = text("""
+    WITH event AS (
+        INSERT INTO events (id, type, payload) VALUES (:id, :type, :payload) RETURNING id
+    )
+    INSERT INTO deliveries (tenant_id, event_id, endpoint_id, url, test)
+    SELECT w.tenant_id, event.id, w.id, w.url, true
+      FROM event, webhook_endpoints w WHERE w.id = :endpoint_id
+    RETURNING id
+""")
 
 
 def add(
     session: Session, job_id: UUID, kind: JobKind, *, state: JobState, webhook_url: str | None
 ) -> None:
-    """Record how a job ended, and the webhook that tells it.  The payload's bytes are final."""
-    new = session.execute(_NEW).one()
+    """Record how a job ended, and the webhooks that tell it.  The payload's bytes are final."""
     event_type = f"{_SUBJECT[kind]}.{state}"
+    event = _event(session, event_type, subject=ids.public(ids.JOB_PREFIX[kind], job_id))
+    told = {"job_id": job_id, "webhook_url": webhook_url, "disabled": DISABLED}
+    session.execute(_ADD, event | told)
+
+
+def add_sample(session: Session, *, endpoint_id: UUID, event_type: str) -> UUID:
+    """An event that names no real job, for one endpoint.  Returns its delivery's id."""
+    subject = event_type.partition(".")[0] + "_" + UUID(int=0).hex
+    event = _event(session, event_type, subject=subject)
+    added: UUID = session.scalars(_ADD_SAMPLE, event | {"endpoint_id": endpoint_id}).one()
+    return added
+
+
+def _event(session: Session, event_type: str, *, subject: str) -> dict[str, object]:
+    event_id = uuid4()
     payload = {
-        "id": ids.public(ids.EVENT, new.id),
+        "id": ids.public(ids.EVENT, event_id),
         "object": "event",
         "type": event_type,
-        "created_at": new.created_at,
-        "data": {"id": ids.public(ids.JOB_PREFIX[kind], job_id)},
+        "created_at": session.scalars(_NOW).one(),
+        "data": {"id": subject},
     }
-    values = {"id": new.id, "job_id": job_id, "type": event_type}
-    session.execute(_ADD, values | {"payload": orjson.dumps(payload).decode()})
-    if webhook_url is not None:
-        session.execute(_ADD_DELIVERY, {"event_id": new.id, "url": webhook_url})
+    return {"id": event_id, "type": event_type, "payload": orjson.dumps(payload).decode()}

@@ -24,7 +24,8 @@ from jobs.models.states import (
     WorkerKind,
 )
 from jobs.models.uploads import Upload, UploadPart
-from jobs.models.workers import Worker
+from jobs.models.webhooks import WebhookEndpoint, WebhookTarget
+from jobs.models.workers import RollCall, Worker
 
 __all__ = [
     "TERMINAL_STATES",
@@ -46,6 +47,7 @@ __all__ = [
     "OnInvalidLine",
     "Request",
     "Result",
+    "RollCall",
     "Segment",
     "Shard",
     "ShardState",
@@ -53,6 +55,8 @@ __all__ = [
     "Upload",
     "UploadPart",
     "UploadState",
+    "WebhookEndpoint",
+    "WebhookTarget",
     "Worker",
     "WorkerKind",
 ]
