@@ -5,10 +5,17 @@ in `main` (`DATABASE__URL`, `BROKER__URL`, `STORAGE__…`).  Domain code takes v
 """
 
 from datetime import timedelta
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from cryptography.fernet import Fernet
-from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings
 
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)
@@ -74,3 +81,11 @@ class LeaseSettings(Group):
     ttl: timedelta = timedelta(seconds=20)
     fence_after: timedelta = timedelta(seconds=15)  # a silent worker stops by itself
     sweep_interval: timedelta = timedelta(seconds=3)
+
+    @model_validator(mode="after")
+    def _are_in_order(self) -> Self:
+        if not self.beat_interval < self.fence_after < self.ttl:
+            raise ValueError("beat_interval < fence_after < ttl must hold")
+        if self.sweep_interval * 3 > self.ttl / 2:
+            raise ValueError("sweep_interval may be a sixth of ttl at most")
+        return self

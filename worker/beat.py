@@ -1,8 +1,9 @@
 """A worker's one beat, from its own OS thread: renews every lease that the process holds.
 
 It goes out only while the process makes progress or is idle, so a hung engine loses its leases.
-The reply says which shards to drop.  A beat that finds its incarnation over, or that has not been
-answered for `fence_after`, drops everything and begins a new incarnation; the model stays loaded.
+The reply says which shards to drop.  A beat that finds its incarnation over, or a fence that has
+waited for an answer for too long, drops everything; the next beat begins a new incarnation and says
+that the last one did not die.  The model stays loaded.
 """
 
 import logging
@@ -21,9 +22,12 @@ from uuid import UUID
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from jobs import workers
-from jobs.database import Sessions
+from jobs.database import Sessions, connect, sessions_of
 from jobs.models import WorkerKind
+from jobs.settings import LeaseSettings
 from jobs.workers import Held, Identity
+from worker.fence import Fence
+from worker.process import exit_for_restart
 
 log = logging.getLogger(__name__)
 
@@ -94,9 +98,11 @@ class Beat:
         self._holder: Holder = HoldsNoShards()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
-        self._answered = 0.0  # monotonic time at which the last answered beat was sent
+        self._fence = Fence(rhythm.fence_after, self._fall)
+        self._lock = threading.Lock()  # of what follows: the fence's thread ends incarnations too
         self._unknown: set[Held] = set()
         self._alive = False
+        self._last: UUID | None = None  # the incarnation before, until it has resigned
         self.incarnation = uuid.uuid4()  # nobody yet
 
     def start(self, holder: Holder) -> None:
@@ -104,6 +110,7 @@ class Beat:
         self._holder = holder
         self._register()
         self._thread.start()
+        self._fence.start()
 
     def drain(self) -> None:
         """Claim nothing more; beats go on."""
@@ -114,6 +121,7 @@ class Beat:
         """End the incarnation; what it still holds is rescued at once."""
         self._stopping.set()
         self._thread.join()
+        self._fence.stop()
         with self._sessions.begin() as session:
             workers.retire(session, self.incarnation)
 
@@ -126,7 +134,6 @@ class Beat:
                 self._tick()
             except SQLAlchemyError as error:
                 log.warning("beat not answered: %s", _first_line(error))
-                self._fence_if_silent()
             except Exception as error:
                 log.exception("the beat failed")
                 self._die(f"the beat failed: {type(error).__name__}")
@@ -138,46 +145,74 @@ class Beat:
             self._register()
 
     def _beat(self) -> None:
-        sent, held = time.monotonic(), self._holder.held()
+        me, sent, held = self.incarnation, time.monotonic(), self._holder.held()
         with self._sessions.begin() as session:
             alive = workers.beat(
                 session,
-                self.incarnation,
+                me,
                 ttl=self._rhythm.ttl,
                 progress=self._holder.progress(),
                 stats=self._holder.stats(),
             )
-            reply = workers.compare(session, self.incarnation, held) if alive else None
+            reply = workers.compare(session, me, held) if alive else None
         if reply is None:
-            self._end_incarnation()
-            return
-        self._answered = sent
-        self._holder.stop(reply.stop)
-        self._settle_unknown(set(reply.unknown))
+            self._end(me, "its beat had lapsed")
+        elif self._is_answered(me, sent):
+            self._holder.stop(reply.stop)
+            self._settle_unknown(me, set(reply.unknown))
 
-    def _settle_unknown(self, unknown: set[Held]) -> None:
+    def _is_answered(self, me: UUID, sent: float) -> bool:
+        """False if the fence fell before the answer came: the reply is to nobody."""
+        with self._lock:
+            if self.incarnation != me:
+                return False
+        self._fence.hold(sent)
+        return True
+
+    def _settle_unknown(self, me: UUID, unknown: set[Held]) -> None:
         # A claim whose COMMIT was never answered.  One beat may overtake an answer; two do not.
-        self._holder.hand_back(list(unknown & self._unknown), self.incarnation)
+        self._holder.hand_back(list(unknown & self._unknown), me)
         self._unknown = unknown - self._unknown
 
-    def _fence_if_silent(self) -> None:
-        silent = time.monotonic() - self._answered
-        if self._alive and silent > self._rhythm.fence_after.total_seconds():
-            self._end_incarnation()
+    def _fall(self) -> None:
+        self._end(self.incarnation, "no beat was answered in time")
 
-    def _end_incarnation(self) -> None:
-        """It never beats again; the next tick begins another."""
-        log.error("incarnation over, work dropped", extra={"incarnation": str(self.incarnation)})
-        self._alive = False
-        self._unknown = set()
+    def _end(self, me: UUID, reason: str) -> None:
+        """`me` never beats again; the next tick begins another.  Called by two threads."""
+        with self._lock:
+            if not self._alive or self.incarnation != me:
+                return
+            self._alive = False
+            # Nobody until then: what is claimed in a name that is not registered is nothing.
+            self._last, self.incarnation = me, uuid.uuid4()
+            self._unknown = set()
+        log.error("incarnation over, work dropped: %s", reason, extra={"incarnation": str(me)})
+        self._fence.lower()
         self._holder.drop_all()
 
     def _register(self) -> None:
-        sent, incarnation = time.monotonic(), uuid.uuid4()
-        identity = Identity(incarnation, self._kind, self._model, socket.gethostname(), os.getpid())
+        sent, me = time.monotonic(), uuid.uuid4()
+        identity = Identity(me, self._kind, self._model, socket.gethostname(), os.getpid())
         with self._sessions.begin() as session:
+            if self._last is not None:
+                workers.retire(session, self._last)
             workers.register(session, identity, ttl=self._rhythm.ttl)
-        self.incarnation, self._answered, self._alive = incarnation, sent, True
+        with self._lock:
+            self.incarnation, self._alive, self._last = me, True, None
+        self._fence.hold(sent)
+
+
+def beat_of_this_process(
+    leases: LeaseSettings, database_url: str, *, kind: WorkerKind, model: str | None
+) -> Beat:
+    """A beat on a connection of its own, which ends the process where it must."""
+    return Beat(
+        sessions_of(connect(database_url, pool_size=1)),
+        kind=kind,
+        model=model,
+        rhythm=Rhythm(leases.beat_interval, leases.ttl, leases.fence_after),
+        die=exit_for_restart,
+    )
 
 
 def _first_line(error: SQLAlchemyError) -> str:

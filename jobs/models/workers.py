@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.models.accounts import Model
@@ -26,6 +26,23 @@ class Worker(Base):
     beat_until: Mapped[datetime]
     progress: Mapped[int] = mapped_column(BigInteger, server_default="0")  # engine steps
     draining: Mapped[bool] = mapped_column(server_default="false")
+    resigned: Mapped[bool] = mapped_column(server_default="false")  # its process did not die of it
     stats: Mapped[dict[str, Any]] = mapped_column(server_default="{}")  # for the dashboard alone
 
     __table_args__ = (BUSY_TABLE,)
+
+
+class RollCall(Base):
+    """One row: when the dead were last looked for, and the last while in which nobody could.
+
+    A beat that lapsed in that while says nothing of its worker, see jobs/rescue.py.
+    """
+
+    __tablename__ = "roll_call"
+
+    id: Mapped[bool] = mapped_column(primary_key=True, server_default="true")
+    called_at: Mapped[datetime]
+    away_from: Mapped[datetime | None]
+    away_until: Mapped[datetime | None]
+
+    __table_args__ = (CheckConstraint("id", name="single"), BUSY_TABLE)

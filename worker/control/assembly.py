@@ -7,16 +7,18 @@ from jobs.doorbell import Doorbell
 from jobs.models import WorkerKind
 from jobs.secrets import Secrets
 from jobs.storage import Storage
-from worker.beat import Beat, HoldsNoShards, Rhythm
+from worker.beat import Beat, HoldsNoShards, beat_of_this_process
+from worker.control.courier import Courier
 from worker.control.drops import DropWatch
 from worker.control.finalizer import Finalizer
 from worker.control.hands import Hands
 from worker.control.janitor import Janitor
 from worker.control.planner import Planner
+from worker.control.rescuer import Rescuer
 from worker.control.sweeper import Sweeper
 from worker.control.tasks import Desk
 from worker.control.webhooks import WebhookSender
-from worker.process import Timer, exit_for_restart
+from worker.process import Timer
 from worker.settings import ControlSettings
 
 # Seconds.  Work that no bell announced waits no longer than this.
@@ -28,10 +30,12 @@ _TIDY_EVERY = 60.0
 class ControlWorker:
     beat: Beat
     desk: Desk
+    courier: Courier
     timers: tuple[Timer, ...]
 
     def start(self) -> None:
         self.beat.start(HoldsNoShards())
+        self.courier.start()
         for timer in self.timers:
             timer.start()
 
@@ -40,15 +44,16 @@ class ControlWorker:
         self.beat.drain()
         for timer in self.timers:
             timer.stop()
+        self.courier.stop()
         self.beat.retire()
 
 
 def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
     url = settings.database.url.get_secret_value()
-    sessions = sessions_of(connect(url, pool_size=settings.threads + 3))
+    sessions = sessions_of(connect(url, pool_size=settings.threads + 4))
     doorbell = Doorbell(settings.broker.url.get_secret_value())
     secrets = Secrets(settings.secrets.key.get_secret_value())
-    beat = _beat(settings, url)
+    beat = beat_of_this_process(settings.leases, url, kind=WorkerKind.CONTROL, model=None)
     hands = Hands(sessions, me=lambda: beat.incarnation)
 
     planner = Planner(sessions, storage, doorbell, secrets=secrets, hands=hands)
@@ -56,32 +61,26 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
     webhooks = WebhookSender(
         sessions, secrets, hands=hands, allow_private=settings.webhooks.allow_private
     )
+    courier = Courier(webhooks.deliver_next)
     desk = Desk(
         doorbell,
         plan=planner.plan_next,
         finalize=finalizer.finalize_next,
-        deliver=webhooks.deliver_next,
+        deliver=courier.call,
     )
-    sweeper = Sweeper(sessions, storage, doorbell)
+    sweeper, rescuer = (
+        Sweeper(sessions, storage, doorbell),
+        Rescuer(sessions, ttl=settings.leases.ttl),
+    )
     watch, janitor = DropWatch(sessions, storage, doorbell), Janitor(sessions, storage)
     sweep_interval = settings.leases.sweep_interval.total_seconds()
     beat_interval = settings.leases.beat_interval.total_seconds()
     timers = (
+        Timer(rescuer.rescue, interval=sweep_interval, name="rescuer"),
         Timer(sweeper.sweep, interval=sweep_interval, name="sweeper"),
         Timer(desk.work, interval=_LOOK_EVERY, name="look"),
         Timer(hands.let_go_strays, interval=beat_interval, name="strays"),
         Timer(watch.look, interval=settings.drops.look_every.total_seconds(), name="drops"),
         Timer(janitor.tidy, interval=_TIDY_EVERY, name="janitor"),
     )
-    return ControlWorker(beat, desk, timers)
-
-
-def _beat(settings: ControlSettings, url: str) -> Beat:
-    leases = settings.leases
-    return Beat(
-        sessions_of(connect(url, pool_size=1)),
-        kind=WorkerKind.CONTROL,
-        model=None,
-        rhythm=Rhythm(leases.beat_interval, leases.ttl, leases.fence_after),
-        die=exit_for_restart,
-    )
+    return ControlWorker(beat, desk, courier, timers)

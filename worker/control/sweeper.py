@@ -1,8 +1,7 @@
-"""The periodic task that gives back what the dead held and rings again for what waits.
+"""The periodic task that ends what is overdue, settles suspects and rings again for what waits.
 
-A loop in every control process, not a job in the queue that it rescues.  Each duty is a
-transaction of its own, safe beside other sweepers, and is tried again on the next round whatever
-became of it.
+A loop in every control process, not a job in the queue that it serves.  Each duty is a transaction
+of its own, safe beside other sweepers, and is tried again on the next round whatever became of it.
 """
 
 import hashlib
@@ -26,7 +25,6 @@ from worker.control.purge import purge
 
 log = logging.getLogger(__name__)
 
-_BACKOFF = timedelta(seconds=1)  # before a rescued shard is claimed again
 _REMEMBER_DEAD = timedelta(days=1)
 
 
@@ -39,8 +37,6 @@ class Sweeper:
     def sweep(self) -> None:
         """One round of every duty."""
         for duty in (
-            self._rescue_shards,
-            self._release,
             self._expire,
             self._settle_suspects,
             self._forget_dead,
@@ -48,17 +44,6 @@ class Sweeper:
             self._ring,
         ):
             _try(duty)
-
-    def _rescue_shards(self) -> None:
-        with self._sessions.begin() as session:
-            rescued = rescue.rescue_shards(session, backoff=_BACKOFF)
-        if rescued:
-            log.warning("shards of dead workers rescued", extra={"shards": len(rescued)})
-
-    def _release(self) -> None:
-        with self._sessions.begin() as session:
-            rescue.release_jobs(session)
-            rescue.release_deliveries(session)
 
     def _expire(self) -> None:
         with self._sessions.begin() as session:

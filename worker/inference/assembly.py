@@ -8,7 +8,7 @@ from jobs.doorbell import Doorbell
 from jobs.models import WorkerKind
 from jobs.secrets import Secrets
 from jobs.storage import Storage
-from worker.beat import Beat, Rhythm
+from worker.beat import Beat, beat_of_this_process
 from worker.inference.batch_engine import BatchEngine
 from worker.inference.custody import Custody
 from worker.inference.engine_host import EngineHost
@@ -59,7 +59,9 @@ class InferenceWorker:
 def assemble(settings: InferenceSettings, engine: BatchEngine, storage: Storage) -> InferenceWorker:
     url = settings.database.url.get_secret_value()
     sessions = sessions_of(connect(url, pool_size=_POOL_SIZE))
-    beat = _beat(settings, url)
+    beat = beat_of_this_process(
+        settings.leases, url, kind=WorkerKind.INFERENCE, model=settings.model.name
+    )
     starters, writers, hands = (
         Crew(size, name=name, die=exit_for_restart) for name, size in _CREWS.items()
     )
@@ -86,14 +88,3 @@ def assemble(settings: InferenceSettings, engine: BatchEngine, storage: Storage)
     holder = InferenceHolder(held, host=host, custody=custody, hands=hands, hang_after=hang_after)
     flush_timer = Timer(writer.flush_aged, interval=_FLUSH_LOOK, name="flush")
     return InferenceWorker(beat, host, held, holder, pump, writer, hands, flush_timer)
-
-
-def _beat(settings: InferenceSettings, url: str) -> Beat:
-    leases = settings.leases
-    return Beat(
-        sessions_of(connect(url, pool_size=1)),
-        kind=WorkerKind.INFERENCE,
-        model=settings.model.name,
-        rhythm=Rhythm(leases.beat_interval, leases.ttl, leases.fence_after),
-        die=exit_for_restart,
-    )

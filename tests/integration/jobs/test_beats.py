@@ -3,7 +3,7 @@
 import uuid
 from datetime import timedelta
 
-from jobs import leases, rescue, workers
+from jobs import leases, workers
 from jobs.models import WorkerKind
 from jobs.workers import BeatReply, Held, Identity
 from tests.fixtures.work import LONG, MODEL, NO_TIME, Work
@@ -92,5 +92,4 @@ def test_a_dead_worker_that_holds_nothing_is_forgotten_and_others_are_not(work: 
 
     known = "SELECT count(*) FROM workers WHERE incarnation = :me"
     assert [work.scalar(known, me=me) for me in (holder, idle, alive)] == [1, 0, 1]
-    with work.sessions.begin() as session:
-        assert len(rescue.rescue_shards(session, backoff=NO_TIME)) == 1
+    assert work.rescue().died == 1

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jobs import control, leases, rescue
+from jobs import control, leases
 from jobs.control import Change
 from jobs.errors import InvalidValue, NotAllowedNow, NotFound
 from jobs.leases import ShardLease
@@ -47,8 +47,7 @@ def test_what_runs_is_finished_and_what_is_handed_back_stays_paused(work: Work) 
         leases.complete(session, first)
     work.hand_back(second)
     work.kill(dead)
-    with work.sessions.begin() as session:
-        rescue.rescue_shards(session, backoff=timedelta())
+    work.rescue()
 
     assert third.job_id == job_id
     assert work.shard_states(job_id) == ["done", "queued", "queued"]

@@ -11,13 +11,13 @@ from jobs import leases, rescue, results, workers
 from jobs.errors import LeaseLost
 from jobs.job_leases import JobLease
 from jobs.leases import ShardLease
-from jobs.rescue import Suspect
-from tests.fixtures.work import LONG, NO_TIME, Work, segment_of
+from jobs.rescue import Rescued, Suspect
+from tests.fixtures.passing_time import pass_time
+from tests.fixtures.work import LONG, Work, segment_of
 
-
-def sweep(work: Work) -> int:
-    with work.sessions.begin() as session:
-        return len(rescue.rescue_shards(session, backoff=NO_TIME))
+NOBODY = Rescued(died=0, spared=0)
+TTL, SILENCE = timedelta(seconds=20), timedelta(seconds=10)
+CALL, AGES = timedelta(seconds=3), timedelta(days=1)
 
 
 def suspects(work: Work) -> list[Suspect]:
@@ -33,7 +33,7 @@ def die_holding(work: Work, *, alone: bool = False) -> list[ShardLease]:
         with work.sessions.begin() as session:
             leases.take_alone(session, claimed[0])
     work.kill(me)
-    sweep(work)
+    work.rescue()
     return claimed
 
 
@@ -44,9 +44,9 @@ def test_a_dead_workers_shards_are_queued_again_and_a_live_ones_are_not(work: Wo
     work.claim(alive, room=1)
     work.kill(dead)
 
-    assert sweep(work) == 1
+    assert work.rescue().died == 1
     assert work.shard_states(job_id) == ["queued", "leased"]
-    assert sweep(work) == 0
+    assert work.rescue() == NOBODY
 
 
 def test_finished_rows_of_a_dead_worker_stay_and_only_the_rest_is_missing(work: Work) -> None:
@@ -55,7 +55,7 @@ def test_finished_rows_of_a_dead_worker_stay_and_only_the_rest_is_missing(work: 
     (lease,) = work.claim(me)
     work.flush(lease, segment_of(job_id, [0, 2]))
     work.kill(me)
-    sweep(work)
+    work.rescue()
 
     with work.sessions() as session:
         assert results.finished(session, job_id, [0, 1, 2, 3]) == {0, 2}
@@ -68,7 +68,7 @@ def test_a_rescued_shard_of_a_stopping_job_is_cancelled(work: Work) -> None:
     work.cancel(job_id)
     work.kill(me)
 
-    sweep(work)
+    work.rescue()
 
     assert work.shard_states(job_id) == ["cancelled"]
 
@@ -85,10 +85,10 @@ def test_a_beat_under_way_keeps_its_shards(work: Work) -> None:
             "SELECT beat_until < now() FROM workers WHERE incarnation = :me", me=me
         ):
             pass
-        assert sweep(work) == 0
+        assert work.rescue() == NOBODY
 
     work.flush(lease, segment_of(lease.job_id, [0]))
-    assert sweep(work) == 0
+    assert work.rescue() == NOBODY
 
 
 @pytest.mark.law("P1")
@@ -111,7 +111,7 @@ def test_a_late_flush_and_a_rescue_never_both_win(work: Work) -> None:
         racer = threading.Thread(target=flush)
         racer.start()
         start.wait()
-        sweep(work)
+        work.rescue()
         racer.join()
 
         expected = ("queued", 0) if refused else ("done", 1)
@@ -140,6 +140,101 @@ def test_a_death_beside_others_is_no_death_alone(work: Work) -> None:
     assert suspects(work) == []
 
 
+def crashes(work: Work, job_id: UUID) -> object:
+    return work.scalar("SELECT max(crashes) FROM shards WHERE job_id = :job_id", job_id=job_id)
+
+
+def beat(work: Work, me: UUID) -> bool:
+    with work.sessions.begin() as session:
+        return workers.beat(session, me, ttl=TTL, progress=1, stats={})
+
+
+def call_the_roll(work: Work) -> Rescued:
+    return work.rescue(ttl=TTL, silence=SILENCE)
+
+
+@pytest.mark.parametrize("outage", [timedelta(seconds=17), timedelta(minutes=1)])
+def test_a_fleet_that_the_database_kept_from_beating_is_not_taken_for_dead(
+    work: Work, outage: timedelta
+) -> None:
+    job_id = work.add_planned_batch([1, 1])
+    for _ in range(4):
+        call_the_roll(work)
+        fleet = [work.add_worker(ttl=TTL) for _ in range(2)]
+        for me in fleet:
+            (lease,) = work.claim(me, room=1)
+            with work.sessions.begin() as session:
+                leases.take_alone(session, lease)
+        pass_time(work.sessions, outage)
+        call_the_roll(work)
+        pass_time(work.sessions, CALL)  # none of them is in time for its next beat
+        call_the_roll(work)
+        pass_time(work.sessions, TTL)
+
+    assert work.shard_states(job_id) == ["queued", "queued"]
+    assert crashes(work, job_id) == 0
+
+
+def test_who_beat_again_after_an_outage_and_fell_silent_has_died(work: Work) -> None:
+    job_id = work.add_planned_batch([1])
+    call_the_roll(work)
+    me = work.add_worker(ttl=TTL)
+    work.claim(me)
+    pass_time(work.sessions, timedelta(seconds=12))  # the database is away
+    call_the_roll(work)
+    assert beat(work, me)
+
+    for _ in range(7):
+        pass_time(work.sessions, CALL)
+        call_the_roll(work)
+
+    assert (work.shard_states(job_id), crashes(work, job_id)) == (["queued"], 1)
+
+
+def test_who_died_while_the_roll_was_called_has_died(work: Work) -> None:
+    job_id = work.add_planned_batch([1])
+    me = work.add_worker(ttl=TTL)
+    work.claim(me)
+
+    for _ in range(7):
+        call_the_roll(work)
+        pass_time(work.sessions, CALL)
+
+    assert call_the_roll(work).died == 1
+    assert (work.shard_states(job_id), crashes(work, job_id)) == (["queued"], 1)
+
+
+def test_nobody_has_died_of_what_a_process_that_resigned_had_held(work: Work) -> None:
+    job_id = work.add_planned_batch([1])
+    me = work.add_worker()
+    work.claim(me)
+
+    with work.sessions.begin() as session:
+        workers.retire(session, me)
+
+    assert work.rescue() == Rescued(died=0, spared=1)
+    assert (work.shard_states(job_id), crashes(work, job_id)) == (["queued"], 0)
+
+
+def test_a_rescued_shard_waits_twice_as_long_after_each_death_up_to_eight_times(
+    work: Work,
+) -> None:
+    work.add_planned_batch([1])
+    waits = "SELECT round(extract(epoch FROM not_before - now())) FROM shards"
+    waited = []
+
+    for _ in range(5):
+        me = work.add_worker()
+        assert work.claim(me)
+        work.kill(me)
+        with work.sessions.begin() as session:
+            rescue.rescue_shards(session, ttl=LONG, silence=AGES, backoff=timedelta(minutes=1))
+        waited.append(int(str(work.scalar(waits))) // 60)
+        pass_time(work.sessions, timedelta(hours=1))
+
+    assert waited == [1, 2, 4, 8, 8]
+
+
 @pytest.mark.law("P14")
 def test_a_killer_is_halved_down_to_one_line_which_is_answered(work: Work) -> None:
     job_id = work.add_planned_batch([8])
@@ -158,7 +253,7 @@ def test_a_killer_is_halved_down_to_one_line_which_is_answered(work: Work) -> No
             if lease.first_line <= killer < lease.end_line:
                 deaths += 1
                 work.kill(me)
-                sweep(work)
+                work.rescue()
                 break
             rows = range(lease.first_line, lease.end_line)
             work.flush(lease, segment_of(job_id, list(rows)), complete=True)

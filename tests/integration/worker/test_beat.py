@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy import text
 
 from jobs.models import WorkerKind
 from jobs.workers import Held
@@ -100,9 +101,9 @@ def test_a_lapsed_incarnation_drops_everything_and_another_begins(
     work.kill(first)
 
     assert holding.dropped.wait(DEADLINE)
-    assert until(lambda: beat.incarnation != first)
     alive = "SELECT beat_until > now() FROM workers WHERE incarnation = :me"
-    assert work.scalar(alive, me=beat.incarnation)
+    assert until(lambda: work.scalar(alive, me=beat.incarnation))
+    assert beat.incarnation != first
     assert not work.scalar(alive, me=first)
 
 
@@ -113,6 +114,58 @@ def test_retiring_ends_the_lease_at_once(work: Work) -> None:
 
     alive = "SELECT beat_until > now() FROM workers WHERE incarnation = :me"
     assert not work.scalar(alive, me=beat.incarnation)
+
+
+def test_a_new_incarnation_says_that_the_last_one_did_not_die(
+    work: Work, beat: Beat, holding: Holding
+) -> None:
+    first = beat.incarnation
+
+    work.kill(first)
+
+    resigned = "SELECT resigned FROM workers WHERE incarnation = :me"
+    assert until(lambda: work.scalar(resigned, me=first))
+    assert not work.scalar(resigned, me=beat.incarnation)
+
+
+@pytest.mark.law("P2")
+def test_the_fence_falls_while_the_beat_is_stuck_in_a_socket(work: Work, holding: Holding) -> None:
+    patience = Rhythm(timedelta(milliseconds=50), timedelta(minutes=5), timedelta(milliseconds=500))
+    beat = beat_of(work, WorkerKind.INFERENCE, holding, rhythm=patience)
+    me = beat.incarnation
+    frozen = text("SELECT 1 FROM workers WHERE incarnation = :me FOR UPDATE")
+
+    with work.sessions.begin() as session:
+        session.execute(frozen, {"me": me})  # and so the beat waits for its answer
+        assert holding.dropped.wait(DEADLINE)
+        assert beat.incarnation != me  # what is claimed now is claimed by nobody
+
+    alive = "SELECT count(*) FROM workers WHERE beat_until > now() AND NOT resigned"
+    assert until(lambda: work.scalar(alive) == 1)
+    beat.retire()
+
+
+@pytest.mark.law("P27")
+def test_a_thread_that_computes_without_a_pause_costs_no_beat(work: Work, holding: Holding) -> None:
+    brief = Rhythm(timedelta(milliseconds=200), timedelta(seconds=4), timedelta(seconds=3))
+    beat = beat_of(work, WorkerKind.INFERENCE, holding, rhythm=brief)
+    first, done = beat.incarnation, threading.Event()
+
+    def compute() -> None:
+        while not done.is_set():
+            sum(range(1000))
+
+    computing = threading.Thread(target=compute)
+    computing.start()
+    outlived = "SELECT beat_until - started_at > 2 * CAST(:ttl AS interval) FROM workers"
+    lasted = until(lambda: work.scalar(outlived, ttl=brief.ttl))
+    done.set()
+    computing.join()
+
+    assert lasted
+    assert beat.incarnation == first
+    assert not holding.dropped.is_set()
+    beat.retire()
 
 
 @pytest.mark.law("P26")
