@@ -49,7 +49,10 @@ class Doorbell:
 
     def __init__(self, broker_url: str) -> None:
         self._redis = Redis.from_url(
-            broker_url, socket_timeout=_SENDER_TIMEOUT, socket_connect_timeout=_SENDER_TIMEOUT
+            broker_url,
+            socket_timeout=_SENDER_TIMEOUT,
+            socket_connect_timeout=_SENDER_TIMEOUT,
+            retry=None,  # the sweeper rings again
         )
         self._celery = Celery(set_as_current=False)
         self._celery.conf.update(

@@ -100,10 +100,10 @@ class Sweeper:
     def _ring(self) -> None:
         with self._sessions() as session:
             models, control = waiting.models(session), waiting.for_control(session)
-        for model in models:
-            self._doorbell.ring(inference_queue(model))
-        if control:
-            self._doorbell.ring(CONTROL)
+        queues = [CONTROL] * control + [inference_queue(model) for model in models]
+        for queue in queues:
+            if not self._doorbell.ring(queue):
+                return  # a broker that does not answer is asked once a round, not once a queue
 
 
 def _try(duty: Callable[[], None]) -> None:
