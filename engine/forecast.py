@@ -31,6 +31,10 @@ class LengthForecast:
         if len(self._recent) > WINDOW:
             del self._sorted[bisect_left(self._sorted, self._recent.popleft())]
 
+    def remaining_tokens(self, seq: Sequence) -> int:
+        """The tokens that it will probably still get."""
+        return self.total_tokens(seq) - len(seq.token_ids)
+
     def total_tokens(self, seq: Sequence) -> int:
         """The tokens, prompt included, that the sequence will probably have at its end."""
         limit = seq.max_tokens

@@ -3,7 +3,7 @@
 A node is one full block of tokens after one particular prefix; a sequence's `path` is the nodes of
 its full blocks, in order.  Paths share nodes exactly as long as their tokens, model and salt agree.
 Every sequence the engine holds is a user of its nodes, waiting ones included, so the number of
-users says how often a block will still be read.
+users says how often a block will still be read.  Sequences that are only expected pin their prefix.
 
 Integers and bytes only.  This file must never know tensors, sequences, time, or the order in which
 requests run.
@@ -23,6 +23,8 @@ class Node:
     block: where its K and V are, or None while they are not computed
     owner: the id of the sequence that is computing them, so that nobody else does
     users: sequences, waiting and running, whose tokens pass through here
+    pins: prefixes through here that sequences still to come are expected to begin with
+    born: for whoever puts sequences in order; see `depth_first`
     """
 
     key: bytes
@@ -30,6 +32,12 @@ class Node:
     block: int | None = None
     owner: int | None = None
     users: int = 0
+    pins: int = 0
+    born: int = 0
+
+    @property
+    def is_needed(self) -> bool:
+        return self.users > 0 or self.pins > 0
 
 
 class PrefixTree:
@@ -48,7 +56,7 @@ class PrefixTree:
         # Idle blocks, next to go first.  Parents always stand behind their children, because a
         # path is only ever touched from its end to its start.
         self._spare: OrderedDict[int, Node] = OrderedDict()  # nobody needs them
-        self._wanted: OrderedDict[int, Node] = OrderedDict()  # somebody who waits will
+        self._wanted: OrderedDict[int, Node] = OrderedDict()  # who waits or is expected will
         self.num_live = 0  # nodes with users: the full blocks that all sequences need together
 
     @property
@@ -56,19 +64,26 @@ class PrefixTree:
         return len(self._spare) + len(self._wanted)
 
     @property
+    def num_wanted(self) -> int:
+        """Idle blocks that somebody who waits or is expected will read."""
+        return len(self._wanted)
+
+    @property
     def idle_blocks(self) -> set[int]:
         return {*self._spare, *self._wanted}
 
-    def enter(self, tokens: Sequence[int], *, salt: str) -> list[Node]:
+    def enter(self, tokens: Sequence[int], *, salt: str, adapter: str = "") -> list[Node]:
         """Return the path of `tokens`, its last partial block left out; each node gains a user."""
         path: list[Node] = []
-        self.extend(path, tokens, salt=salt)
+        self.extend(path, tokens, salt=salt, adapter=adapter)
         return path
 
-    def extend(self, path: list[Node], tokens: Sequence[int], *, salt: str) -> None:
+    def extend(
+        self, path: list[Node], tokens: Sequence[int], *, salt: str, adapter: str = ""
+    ) -> None:
         """Add to `path` the nodes of those full blocks of `tokens` that it does not cover yet."""
         size = self._block_size
-        key = path[-1].key if path else block_keys.root_key(model=self._model, salt=salt)
+        key = path[-1].key if path else self._root(salt, adapter)
         first = len(path)
         for start in range(first * size, len(tokens) - size + 1, size):
             content = block_keys.pack(tokens[start : start + size])
@@ -80,9 +95,20 @@ class PrefixTree:
         """Undo `enter` and `extend`: one user less for each node."""
         for node in reversed(path):
             node.users -= 1
-            if node.users == 0:
-                self.num_live -= 1
-                self._settle_unused(node)
+            self.num_live -= node.users == 0
+            self._settle(node)
+
+    def pin(self, path: Sequence[Node]) -> None:
+        """Keep the nodes for sequences that are expected, whether or not anybody uses them."""
+        for node in path:
+            node.pins += 1
+        self._want(path)
+
+    def unpin(self, path: Sequence[Node]) -> None:
+        """Undo `pin`."""
+        for node in reversed(path):
+            node.pins -= 1
+            self._settle(node)
 
     def num_resident(self, path: Sequence[Node]) -> int:
         """How many blocks from the start of the path are computed, without a gap."""
@@ -113,7 +139,7 @@ class PrefixTree:
         node = self._node_of_block.get(block)
         if node is None:
             return False
-        queue = self._wanted if node.users else self._spare
+        queue = self._wanted if node.is_needed else self._spare
         queue[block] = node
         return True
 
@@ -123,7 +149,7 @@ class PrefixTree:
         block, node = queue.popitem(last=False)
         node.block = None
         del self._node_of_block[block]
-        if node.users == 0:
+        if not node.is_needed:
             self._forget(node)
         return block
 
@@ -140,17 +166,26 @@ class PrefixTree:
         for node in path[first:]:
             self.num_live += node.users == 0
             node.users += 1
-        for node in reversed(path[first:]):
+        self._want(path[first:])
+
+    def _want(self, nodes: Sequence[Node]) -> None:
+        for node in reversed(nodes):
             if node.block is not None and self._is_idle(node.block):
                 self._spare.pop(node.block, None)
                 self._wanted[node.block] = node
                 self._wanted.move_to_end(node.block)
 
-    def _settle_unused(self, node: Node) -> None:
+    def _settle(self, node: Node) -> None:
+        """Let go of a node that nobody needs any more."""
+        if node.is_needed:
+            return
         if node.block is None:
             self._forget(node)
         elif self._wanted.pop(node.block, None) is not None:
             self._spare[node.block] = node
+
+    def _root(self, salt: str, adapter: str) -> bytes:
+        return block_keys.root_key(model=self._model, adapter=adapter, salt=salt)
 
     def _is_idle(self, block: int) -> bool:
         return block in self._spare or block in self._wanted

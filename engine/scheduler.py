@@ -13,14 +13,19 @@ The single rule is that of vLLM V1 (vllm/v1/core/sched/scheduler.py, `schedule`)
 from bisect import insort
 from collections.abc import Iterable
 
+from engine.depth_first import PATIENCE, DepthFirst
 from engine.forecast import LengthForecast
 from engine.sequence import Sequence, State
 from engine.sequence_blocks import SequenceBlocks
 from engine.step_batch import StepBatch
 from engine.waiting_queue import WaitingQueue
 
+RESERVE = 8  # after a preemption, one block in so many must be to spare before anybody is admitted
+
 
 class Scheduler:
+    """patience: see `depth_first`."""
+
     def __init__(
         self,
         blocks: SequenceBlocks,
@@ -28,6 +33,7 @@ class Scheduler:
         *,
         max_num_batched_tokens: int,
         max_num_seqs: int,
+        patience: int = PATIENCE,
     ) -> None:
         if max_num_batched_tokens < max_num_seqs:
             raise ValueError("max_num_batched_tokens must not be less than max_num_seqs")
@@ -35,8 +41,10 @@ class Scheduler:
         self._forecast = forecast
         self._max_num_batched_tokens = max_num_batched_tokens
         self._max_num_seqs = max_num_seqs
-        self._waiting = WaitingQueue()
+        self._depth_first = DepthFirst(patience)
+        self._waiting = WaitingQueue(forecast.remaining_tokens)
         self._running: list[Sequence] = []  # by `order`: the last is preempted first
+        self._ran_dry = False  # and nobody was admitted since
 
     @property
     def num_waiting(self) -> int:
@@ -67,11 +75,20 @@ class Scheduler:
     def add(self, seq: Sequence) -> None:
         assert self.fits(seq), "the caller refuses what can never run"
         self._blocks.enter(seq, expected_tokens=self._forecast.total_tokens(seq))
+        seq.place = self._depth_first.arrive(seq.path)
         self._waiting.push(seq)
+
+    def expect(self, tokens: list[int], count: int, *, salt: str = "", adapter: str = "") -> None:
+        """`count` more sequences will be added that begin with `tokens`: keep what they share.
+
+        Replaces what was said of these tokens before; a count of 0 takes it back.
+        """
+        self._blocks.expect(tokens, count, salt=salt, adapter=adapter)
 
     def step(self) -> StepBatch:
         """Return the next step's work, with block tables grown to hold it."""
         batch = StepBatch(budget=self._max_num_batched_tokens)
+        self._waiting.put_longest_first(self._is_the_tail())
         self._continue_running(batch)
         if not batch.preempted:  # a dry pool must not admit more work
             self._admit_waiting(batch)
@@ -96,6 +113,20 @@ class Scheduler:
         for seq in ended:
             self._forecast.observe(seq)
         self._remove(ended)
+
+    def shrink(self) -> bool:
+        """Make every step from now on half as large.  False if it is as small as it can be.
+
+        For when the memory of the last one could not be had: it was not recorded, so that what it
+        was to compute is owed as before.
+        """
+        if self._max_num_batched_tokens == 1:
+            return False
+        self._max_num_batched_tokens //= 2
+        self._max_num_seqs = min(self._max_num_seqs, self._max_num_batched_tokens)
+        while len(self._running) > self._max_num_seqs:
+            self._preempt(self._running.pop())
+        return True
 
     def abort(self, seq: Sequence) -> None:
         """Drop a sequence, waiting or running, with all that it holds."""
@@ -129,13 +160,16 @@ class Scheduler:
         while needed > self._blocks.num_available:
             # Victims come after `seq`, so a chunk already in the step is never revoked.
             victim = self._running.pop()
-            self._preempt(victim, batch)
+            self._preempt(victim)
+            batch.preempted.append(victim)
+            self._ran_dry = True
             if victim is seq:
                 return False
         return True
 
     def _admit_waiting(self, batch: StepBatch) -> None:
         spare = self._blocks.num_blocks - self._blocks.num_held - self._growth_of_running()
+        spare -= self._reserve()
         # Bounded, so that a step costs the same however many wait for one prefix.
         for _ in range(self._max_num_seqs):
             seq = self._waiting.first()
@@ -145,9 +179,10 @@ class Scheduler:
                 self._waiting.park_first(node)
                 continue
             needed = self._blocks.missing(seq, self._forecast.total_tokens(seq))
-            if needed > spare:
+            if needed > spare - self._kept_beside(seq):
                 return  # nobody overtakes
             spare -= needed
+            self._ran_dry = False
             self._start(self._waiting.pop(), batch)
 
     def _start(self, seq: Sequence, batch: StepBatch) -> None:
@@ -155,6 +190,7 @@ class Scheduler:
         if seq.num_cached_prompt_tokens is None:
             seq.num_cached_prompt_tokens = seq.num_computed_tokens
             batch.started.append(seq)
+            self._depth_first.start()
         seq.state = State.RUNNING
         insort(self._running, seq, key=lambda running: running.order)
         self._schedule(seq, min(seq.num_owed_tokens, batch.budget), batch)
@@ -163,16 +199,36 @@ class Scheduler:
         self._blocks.grow(seq, seq.num_computed_tokens + num_tokens)
         batch.add(seq, num_tokens)
 
+    def _is_the_tail(self) -> bool:
+        """Whether the last are waiting, and all that they share fits at once, in any order."""
+        return self.num_waiting <= self._max_num_seqs and self.room >= 0
+
+    def _reserve(self) -> int:
+        """Blocks that stay free when somebody is admitted.
+
+        A forecast that was too low once may be again: admitting at the first chance would preempt
+        at the next step, and compute the same tokens over and over.
+        """
+        if self._ran_dry and self._running:
+            return max(1, self._blocks.num_blocks // RESERVE)
+        return 0
+
+    def _kept_beside(self, seq: Sequence) -> int:
+        """The idle blocks that are not evicted for it, because others will read them.
+
+        With nobody running nothing else would ever make room, so that then all may go.
+        """
+        return self._blocks.num_wanted_beside(seq) if self._running else 0
+
     def _growth_of_running(self) -> int:
         """The blocks that the running sequences will probably still take."""
         missing, total_tokens = self._blocks.missing, self._forecast.total_tokens
         return sum(missing(seq, total_tokens(seq)) for seq in self._running)
 
-    def _preempt(self, seq: Sequence, batch: StepBatch) -> None:
+    def _preempt(self, seq: Sequence) -> None:
         """Give back a sequence's blocks; its tokens are kept and will be computed again."""
         self._waiting.wake(self._blocks.release(seq))
         self._waiting.push(seq)
-        batch.preempted.append(seq)
 
     def _remove(self, ended: list[Sequence]) -> None:
         for seq in ended:

@@ -6,6 +6,7 @@ Integers only: no torch, no text.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from engine.depth_first import Place
 from engine.prefix_tree import Node
 
 
@@ -20,7 +21,7 @@ class State(StrEnum):
 class Sequence:
     """`token_ids` holds the prompt, then every sampled token.
 
-    seq_id: in order of arrival
+    seq_id: in order of arrival; place: in depth-first order of the prefix tree
     max_tokens: completion tokens, not total
     max_tokens_given: whether the client named that limit, or it is only where the model's ends
     num_computed_tokens: tokens whose K and V are in the cache
@@ -34,6 +35,7 @@ class Sequence:
     max_tokens_given: bool = True
     priority: int = 0
     salt: str = ""
+    adapter: str = ""
 
     state: State = State.WAITING
     num_prompt_tokens: int = field(init=False)
@@ -42,10 +44,15 @@ class Sequence:
     num_cached_prompt_tokens: int | None = None  # set when it first runs
     block_table: list[int] = field(default_factory=list)
     path: list[Node] = field(default_factory=list)
+    place: Place = ()
     private_blocks: int = 0  # forecast of the blocks it needs beyond its path
 
     def __post_init__(self) -> None:
         self.num_prompt_tokens = len(self.token_ids)
+
+    @property
+    def has_run(self) -> bool:
+        return self.num_cached_prompt_tokens is not None
 
     @property
     def order(self) -> tuple[int, int]:

@@ -5,6 +5,7 @@ can speak of sequences and nobody else has to keep the two in step.
 """
 
 from engine.block_pool import BlockPool
+from engine.expectations import Expectations
 from engine.prefix_tree import Node, PrefixTree
 from engine.sequence import Sequence
 
@@ -13,6 +14,7 @@ class SequenceBlocks:
     def __init__(self, pool: BlockPool, tree: PrefixTree) -> None:
         self._pool = pool
         self._tree = tree
+        self._expectations = Expectations(tree)
         self._private = 0  # the sum of `private_blocks` over all sequences that have entered
 
     @property
@@ -42,8 +44,15 @@ class SequenceBlocks:
 
     def enter(self, seq: Sequence, *, expected_tokens: int) -> None:
         """Place a new sequence in the tree and promise it the blocks that it will need."""
-        seq.path = self._tree.enter(seq.token_ids, salt=seq.salt)
+        seq.path = self._tree.enter(seq.token_ids, salt=seq.salt, adapter=seq.adapter)
+        self._expectations.arrive(seq.path)
         self._promise(seq, self._pool.blocks_for(expected_tokens) - len(seq.path))
+
+    def expect(self, tokens: list[int], count: int, *, salt: str, adapter: str) -> None:
+        """Keep the full blocks of `tokens` for `count` more sequences that begin with them."""
+        path = self._tree.enter(tokens, salt=salt, adapter=adapter)
+        self._expectations.expect(path, count)
+        self._tree.leave(path)
 
     def leave(self, seq: Sequence) -> None:
         """Take a sequence that holds no blocks out of the tree."""
@@ -71,6 +80,13 @@ class SequenceBlocks:
         blocks = (node.block for node in resident if node.block is not None)
         held = sum(self._pool.references(block) > 0 for block in blocks)
         return max(0, self._pool.blocks_for(num_tokens) - held)
+
+    def num_wanted_beside(self, seq: Sequence) -> int:
+        """Available blocks, none of this waiting sequence's, that others will read if they stay."""
+        resident = seq.path[: self._tree.num_resident(seq.path)]
+        blocks = (node.block for node in resident if node.block is not None)
+        idle = sum(self._pool.references(block) == 0 for block in blocks)
+        return self._tree.num_wanted - idle
 
     def reuse(self, seq: Sequence) -> None:
         """Give a starting sequence the blocks of its resident prefix, and the rest to compute."""
@@ -124,7 +140,7 @@ class SequenceBlocks:
     def _extend_path(self, seq: Sequence) -> None:
         covered = len(seq.path)
         computed = seq.token_ids[: seq.num_computed_tokens]
-        self._tree.extend(seq.path, computed, salt=seq.salt)
+        self._tree.extend(seq.path, computed, salt=seq.salt, adapter=seq.adapter)
         self._promise(seq, seq.private_blocks - (len(seq.path) - covered))
 
     def _promise(self, seq: Sequence, num_blocks: int) -> None:

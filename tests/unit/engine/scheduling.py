@@ -9,6 +9,7 @@ from collections import Counter
 from hashlib import blake2b
 
 from engine.block_pool import BlockPool
+from engine.depth_first import PATIENCE
 from engine.forecast import LengthForecast
 from engine.prefix_tree import PrefixTree
 from engine.scheduler import Scheduler
@@ -44,6 +45,13 @@ def shape(batch: StepBatch) -> list[tuple[int, int]]:
     return [(chunk.seq.seq_id, chunk.num_tokens) for chunk in batch.chunks]
 
 
+class OptimisticForecast(LengthForecast):
+    """Expects everybody to be done at once, so that the pool runs dry."""
+
+    def total_tokens(self, seq: Sequence) -> int:
+        return len(seq.token_ids) + 1
+
+
 class World:
     """A scheduler, and the cache that its chunks read and write."""
 
@@ -55,6 +63,7 @@ class World:
         max_tokens: int = 16,
         max_seqs: int = 4,
         forecast: LengthForecast | None = None,
+        patience: int = PATIENCE,
     ) -> None:
         self.pool = BlockPool(num_blocks, block_size)
         self.tree = PrefixTree(block_size=block_size, model=b"model")
@@ -63,16 +72,21 @@ class World:
             forecast or LengthForecast(),
             max_num_batched_tokens=max_tokens,
             max_num_seqs=max_seqs,
+            patience=patience,
         )
         self.max_tokens = max_tokens
         self.running: set[Sequence] = set()
         self.stops: dict[Sequence, int] = {}  # ends after so many tokens, before its limit
         self.prefill_tokens = 0
+        self.prompt_blocks = Counter[tuple[str, tuple[int, ...]]]()  # how often each was computed
         self._slots: dict[tuple[int, int], bytes] = {}
 
     def add(self, *seqs: Sequence) -> None:
         for seq in seqs:
             self.scheduler.add(seq)
+
+    def expect(self, prefix: list[int], count: int) -> None:
+        self.scheduler.expect(prefix, count)
 
     def abort(self, seq: Sequence) -> None:
         self.scheduler.abort(seq)
@@ -123,6 +137,11 @@ class World:
                 self._slots[self._slot(seq, position)] = kv_of(
                     seq.token_ids[: position + 1], seq.salt
                 )
+                self._count(seq, position)
+
+    def _count(self, seq: Sequence, position: int) -> None:
+        if position < seq.num_prompt_tokens and (position + 1) % self.pool.block_size == 0:
+            self.prompt_blocks[seq.salt, tuple(seq.token_ids[: position + 1])] += 1
 
     def _read(self, chunk: Chunk) -> None:
         seq = chunk.seq

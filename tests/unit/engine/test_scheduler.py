@@ -1,7 +1,16 @@
+from itertools import groupby
+
 import pytest
 
 from engine.sequence import State
-from tests.unit.engine.scheduling import World, make_seq, shape, teach_short_outputs
+from tests.unit.engine.scheduling import (
+    OptimisticForecast,
+    World,
+    generate_alone,
+    make_seq,
+    shape,
+    teach_short_outputs,
+)
 
 
 def test_a_long_prompt_is_prefilled_in_chunks_beside_a_decode():
@@ -129,6 +138,59 @@ def test_a_step_that_preempts_admits_nobody():
 
     [dry] = [batch for batch in batches if batch.preempted]
     assert not dry.started
+
+
+def test_after_a_preemption_nobody_is_admitted_until_there_is_room_to_spare():
+    world = World(num_blocks=16, block_size=4, max_tokens=64, forecast=OptimisticForecast())
+    long, brief, victim = (
+        make_seq(i, [i] * n, m) for i, n, m in [(0, 31, 30), (1, 7, 4), (2, 19, 9)]
+    )
+    world.add(long, brief, victim)
+
+    batches = world.run()
+
+    # When `brief` ends there are seven blocks for the six of `victim`, which `long` will soon want.
+    dry = next(index for index, batch in enumerate(batches) if batch.preempted)
+    companies = [[chunk.seq.seq_id for chunk in batch.chunks] for batch in batches[dry:]]
+    assert [ids for ids, _ in groupby(companies)] == [[0, 1], [0], [2]]
+    assert sum(len(batch.preempted) for batch in batches) == 1
+
+
+def test_the_last_to_wait_run_longest_first():
+    world = World(num_blocks=64, max_tokens=64, max_seqs=3)
+    world.add(*[make_seq(i, [i], length) for i, length in enumerate([2, 9, 4])])
+    world.scheduler.step()
+    world.add(*[make_seq(i, [i], length) for i, length in enumerate([2, 9, 4], start=3)])
+
+    order = [seq.seq_id for batch in world.run() for seq in batch.started]
+
+    assert order == [4, 5, 3]
+
+
+def test_before_the_tail_those_with_one_prefix_run_one_after_the_other():
+    world = World(num_blocks=64, block_size=4, max_tokens=64, max_seqs=1)
+    prefixes = [[i] * 4 for i in (0, 1, 2)]
+    seqs = [make_seq(i, [*prefixes[i % 3], i], 1) for i in range(9)]
+    world.add(*seqs)
+
+    order = [seq.seq_id % 3 for batch in world.run() for seq in batch.started]
+
+    assert order == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+def test_a_smaller_step_preempts_the_youngest_and_all_end_as_if_alone():
+    world = World(num_blocks=64, max_tokens=8, max_seqs=4)
+    seqs = [make_seq(i, [i % 3] * 3, 6) for i in range(4)]
+    world.add(*seqs)
+    world.step()
+    world.step()
+
+    shrunk = [world.scheduler.shrink() for _ in range(4)]
+    world.max_tokens, world.running = 1, {seqs[0]}
+    world.run()
+
+    assert shrunk == [True, True, True, False]
+    assert [seq.token_ids for seq in seqs] == [generate_alone([i % 3] * 3, 6) for i in range(4)]
 
 
 def test_a_sequence_is_admitted_only_when_its_forecast_fits():

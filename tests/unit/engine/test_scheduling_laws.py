@@ -6,18 +6,11 @@ from hypothesis import strategies as st
 from engine.forecast import LengthForecast
 from tests.unit.engine.scheduling import (
     VOCAB_SIZE,
+    OptimisticForecast,
     World,
     generate_alone,
     make_seq,
 )
-
-
-class OptimisticForecast(LengthForecast):
-    """Expects everybody to be done at once, so that the pool runs dry."""
-
-    def total_tokens(self, seq):
-        return len(seq.token_ids) + 1
-
 
 tokens = st.integers(0, VOCAB_SIZE - 1)
 prompts = st.lists(tokens, min_size=1, max_size=14)
@@ -83,6 +76,49 @@ def step_and_abort(world, doomed, *, steps):
             if doomed[seq] < 0:
                 del doomed[seq]
                 world.abort(seq)
+
+
+batches = st.lists(
+    st.tuples(prompts, st.integers(1, 6), st.sampled_from([None, None, None, 0, 1, 2, 5])),
+    min_size=2,
+    max_size=16,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(batch=batches, world_sizes=sizes, spare_blocks=st.integers(0, 8))
+def test_no_block_of_the_tree_is_prefilled_twice_in_a_tight_pool_with_cancellations(
+    batch, world_sizes, spare_blocks
+):
+    longest = max(len(prompt) + max_tokens for prompt, max_tokens, _ in batch)
+    num_blocks = -(-longest // world_sizes["block_size"]) + spare_blocks
+    world = World(num_blocks=num_blocks, **world_sizes)
+    seqs = [make_seq(i, prompt, max_tokens) for i, (prompt, max_tokens, _) in enumerate(batch)]
+    world.add(*seqs)
+    doomed = {seq: after for seq, (*_, after) in zip(seqs, batch, strict=True) if after is not None}
+
+    step_and_abort(world, doomed, steps=6)
+    world.run()
+
+    assert max(world.prompt_blocks.values(), default=1) == 1
+
+
+@settings(max_examples=150, deadline=None)
+@given(requests=arrivals, world_sizes=sizes, spare_blocks=st.integers(0, 12))
+def test_nobody_is_preempted_while_every_completion_is_as_long_as_forecast(
+    requests, world_sizes, spare_blocks
+):
+    longest = max(len(prompt) + max_tokens for prompt, max_tokens, *_ in requests)
+    num_blocks = -(-longest // world_sizes["block_size"]) + spare_blocks
+    world = World(num_blocks=num_blocks, **world_sizes)
+    batches = []
+    for seq_id, (prompt, max_tokens, salt, priority, _, delay) in enumerate(requests):
+        world.add(make_seq(seq_id, prompt, max_tokens, salt=salt, priority=priority))
+        batches += [world.step()[0] for _ in range(delay)]
+
+    batches += world.run()
+
+    assert not any(batch.preempted for batch in batches)
 
 
 @settings(max_examples=150, deadline=None)
