@@ -13,6 +13,7 @@ from api.deps import CurrentCaller
 from jobs import idempotency
 from jobs.idempotency import KeyedRequest
 from jobs.keys import Caller
+from jobs.secrets import Secrets
 
 IdempotencyKey = Annotated[
     str | None,
@@ -33,10 +34,18 @@ class Once:
     call: str
     key: str | None
 
-    def answer(self, session: Session, make: Callable[[], BaseModel], *, body: str) -> str:
+    def answer(
+        self,
+        session: Session,
+        make: Callable[[], BaseModel],
+        *,
+        body: str,
+        sealed_by: Secrets | None = None,
+    ) -> str:
         """The first answer if there was one; else what `make` makes, kept in its transaction.
 
-        `body` is the request's content in one canonical form.
+        `body` is the request's content in one canonical form.  An answer that holds a secret is
+        kept `sealed_by` the server's key.
         """
         if self.key is None:
             return make().model_dump_json()
@@ -44,9 +53,10 @@ class Once:
         request = KeyedRequest(self.caller.tenant_id, self.key, digest)
         first = idempotency.claim(session, request)
         if first is not None:
-            return first
+            return first if sealed_by is None else sealed_by.decrypt(first.encode())
         answer = make().model_dump_json()
-        idempotency.keep(session, request, response=answer)
+        kept = answer if sealed_by is None else sealed_by.encrypt(answer).decode()
+        idempotency.keep(session, request, response=kept)
         return answer
 
 

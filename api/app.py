@@ -20,8 +20,24 @@ from api.routes import (
     operations,
     results,
     uploads,
+    webhook_deliveries,
+    webhook_endpoints,
 )
 from api.services import Services
+
+_PARTS = (
+    jobs,
+    completions,
+    batches,
+    control,
+    results,
+    files,
+    uploads,
+    webhook_endpoints,
+    webhook_deliveries,
+    models,
+    operations,
+)
 
 
 def create_app(services: Services, *, beat_ttl: timedelta) -> FastAPI:
@@ -33,7 +49,7 @@ def create_app(services: Services, *, beat_ttl: timedelta) -> FastAPI:
     app = FastAPI(title="Gristmill", redoc_url=None)
     app.state.services = services
     app.state.registry = registry
-    for part in (jobs, completions, batches, control, results, files, uploads, models, operations):
+    for part in _PARTS:
         app.include_router(part.router)
     app.mount(
         "/dashboard",

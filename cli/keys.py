@@ -1,5 +1,6 @@
 """`gristmill keys`: who may use a deployment."""
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -33,11 +34,14 @@ def create(
     days: Annotated[int | None, typer.Option(min=1, help="It expires after so many.")] = None,
     data_dir: DataDir = _STANDARD_DIR,
 ) -> None:
-    """Print a new key, which is never shown again.  A tenant that is not there is created."""
+    """Print a new key, which is never shown again.  A tenant that is not there is created.
+
+    What signs the webhooks of its jobs' own `webhook_url` is told on the standard error.
+    """
+    secrets = Secrets(deployment.server_key(data_dir))
     with deployment.transaction(data_dir) as session:
         tenant_id = keys.find_tenant(session, name=tenant)
         if tenant_id is None:
-            secrets = Secrets(deployment.server_key(data_dir))
             tenant_id = keys.create_tenant(session, secrets, name=tenant)
         key = keys.create_key(
             session,
@@ -46,7 +50,9 @@ def create(
             admin=admin,
             expires_in=None if days is None else timedelta(days=days),
         )
+        secret = keys.webhook_secret(session, secrets, tenant_id=tenant_id)
     print(key)
+    print(f"webhooks to a job's own webhook_url are signed with {secret}", file=sys.stderr)
 
 
 @app.command("list")

@@ -1,4 +1,8 @@
-"""Webhooks to be sent: claimed, sent by worker/control/webhooks.py, and recorded."""
+"""Webhooks to be sent: claimed, sent by worker/control/webhooks.py, and recorded.
+
+An address that is slow or fails holds nobody else up: two attempts at most are made at it at once,
+and after three failures running a breaker lets it rest for a while and then tries it with one.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,70 +11,148 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from jobs import endpoints
+from jobs.events import DISABLED
+
 # After each failed attempt; 75.6 hours in all.  Source: Standard Webhooks 1.0.0, example schedule.
 SCHEDULE = tuple(
     timedelta(seconds=seconds)
     for seconds in (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
 )
+MAX_RETRY_AFTER = timedelta(hours=6)
+
+AT_ONCE = 2  # attempts at one address
+BROKEN_AFTER = 3  # failures running
+_FIRST_REST = 10.0  # seconds; twice as long after each further failure
+_LONGEST_REST = 600.0
+
+# An endpoint is given up after so many failures over so long without a success.
+DISABLE_AFTER = timedelta(days=5)
+DISABLE_FAILURES = 10
+
+_GONE = 410
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryLease:
-    """One attempt at one webhook.  `payload` is sent byte for byte."""
+    """One attempt at one webhook.  `payload` is sent byte for byte; `tries` counts this attempt
+    since the delivery was last asked for.  Secrets are encrypted."""
 
     id: UUID
     attempt: int
     owner: UUID
     url: str
+    tenant_id: UUID
+    endpoint_id: UUID | None
+    test: bool
+    tries: int
     event_id: UUID
     payload: str
-    webhook_secret: bytes  # the tenant's, encrypted
+    secret: bytes
+    old_secret: bytes | None  # of the endpoint, while it still signs too
 
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended: the answer's status, or None and why there was none."""
+
+    status: int | None
+    error: str | None
+    retry_after: timedelta | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+
+# One claim at a time, or two that begin together would not see each other's.
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtext('deliveries.claim'))")
 
 _CLAIM = text("""
-    WITH next AS MATERIALIZED (
-        SELECT id FROM deliveries
-         WHERE state = 'pending' AND owner IS NULL AND due_at <= now()
+    WITH busy AS MATERIALIZED (
+        SELECT url, count(*) AS attempts FROM deliveries WHERE owner IS NOT NULL GROUP BY url
+    ),
+    next AS MATERIALIZED (
+        SELECT d.id FROM deliveries d
+          LEFT JOIN busy ON busy.url = d.url
+          LEFT JOIN webhook_targets t ON t.tenant_id = d.tenant_id AND t.url = d.url
+         WHERE d.state = 'pending' AND d.owner IS NULL AND d.due_at <= now()
+           AND (d.test OR coalesce(t.open_until <= now(), true))
+           AND coalesce(busy.attempts, 0)
+               < CASE WHEN t.failures >= :broken_after THEN 1 ELSE :at_once END
            AND EXISTS (SELECT 1 FROM workers w
                         WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
-         ORDER BY due_at LIMIT 1
-           FOR UPDATE SKIP LOCKED
+         ORDER BY d.due_at LIMIT 1
+           FOR UPDATE OF d SKIP LOCKED
     )
     UPDATE deliveries d
        SET owner = :me, attempt = d.attempt + 1
-      FROM next, events e, jobs j, tenants t
-     WHERE d.id = next.id AND e.id = d.event_id AND j.id = e.job_id AND t.id = j.tenant_id
-    RETURNING d.id, d.attempt, d.owner, d.url, e.id AS event_id, e.payload, t.webhook_secret
+      FROM next
+      JOIN deliveries found ON found.id = next.id
+      JOIN events e ON e.id = found.event_id
+      JOIN tenants n ON n.id = found.tenant_id
+      LEFT JOIN webhook_endpoints w ON w.id = found.endpoint_id
+     WHERE d.id = next.id
+    RETURNING d.id, d.attempt, d.owner, d.url, d.tenant_id, d.endpoint_id, d.test,
+              d.attempt - d.attempts_before AS tries, e.id AS event_id, e.payload,
+              coalesce(w.secret, n.webhook_secret) AS secret,
+              CASE WHEN w.old_secret_until > now() THEN w.old_secret END AS old_secret
 """)
 
+# Before the delivery's own row, for so do those who change or delete the endpoint.
+_HOLD_ENDPOINT = text("""
+    SELECT disabled_at IS NULL AND deleted_at IS NULL FROM webhook_endpoints
+     WHERE id = :endpoint_id FOR NO KEY UPDATE
+""")
+
+# With a little jitter, so that what failed together does not come back together.
 _RECORD = text("""
     UPDATE deliveries
        SET owner = NULL, state = CAST(:state AS delivery_state),
-           due_at = now() + make_interval(secs => CAST(:wait AS double precision)),
+           due_at = now()
+                    + make_interval(secs => CAST(:wait AS double precision) * (1 + random() / 20)),
            delivered_at = CASE WHEN :state = 'delivered' THEN now() END,
            last_status = :status, last_error = :error
      WHERE id = :id AND owner = :owner AND attempt = :attempt AND state = 'pending'
+    RETURNING 1
+""")
+
+_WORKS = text("DELETE FROM webhook_targets WHERE tenant_id = :tenant_id AND url = :url")
+
+_FAILS = text("""
+    INSERT INTO webhook_targets AS t (tenant_id, url, failures) VALUES (:tenant_id, :url, 1)
+        ON CONFLICT (tenant_id, url) DO UPDATE
+           SET failures = t.failures + 1,
+               open_until = CASE WHEN t.failures + 1 >= :broken_after THEN
+                   now() + make_interval(secs => least(
+                       :first_rest * power(2, least(t.failures + 1 - :broken_after, 30)),
+                       :longest_rest)) END
+    RETURNING failures, failing_since <= now() - :disable_after AS long, open_until
+""")
+
+# What waits for a resting address leaves the head of the line.
+_REST = text("""
+    UPDATE deliveries SET due_at = :open_until
+     WHERE tenant_id = :tenant_id AND url = :url AND state = 'pending' AND owner IS NULL
+       AND NOT test AND due_at < :open_until
 """)
 
 
 def claim(session: Session, me: UUID) -> DeliveryLease | None:
-    """Lease the delivery that has been due longest."""
-    row = session.execute(_CLAIM, {"me": me}).mappings().one_or_none()
+    """Lease the delivery that has been due longest, of an address that may be called just now."""
+    session.execute(_LOCK)
+    values = {"me": me, "at_once": AT_ONCE, "broken_after": BROKEN_AFTER}
+    row = session.execute(_CLAIM, values).mappings().one_or_none()
     return None if row is None else DeliveryLease(**row)
 
 
-def record(
-    session: Session, lease: DeliveryLease, *, status: int | None, error: str | None
-) -> None:
+def record(session: Session, lease: DeliveryLease, outcome: Outcome) -> None:
     """Write down how an attempt ended.  Only a 2xx is a success; a late writer changes nothing."""
-    wait = timedelta()
-    if status is not None and 200 <= status < 300:
-        state = "delivered"
-    elif lease.attempt > len(SCHEDULE):
-        state = "failed"
-    else:
-        state, wait = "pending", SCHEDULE[lease.attempt - 1]
-    session.execute(
+    state, wait = _next(lease, outcome)
+    error = outcome.error
+    if state == "pending" and not _is_open(session, lease):
+        state, error = "failed", DISABLED
+    recorded = session.execute(
         _RECORD,
         {
             "id": lease.id,
@@ -78,7 +160,52 @@ def record(
             "attempt": lease.attempt,
             "state": state,
             "wait": wait.total_seconds(),
-            "status": status,
+            "status": outcome.status,
             "error": error,
         },
-    )
+    ).first()
+    if recorded is not None and not lease.test:
+        _judge_target(session, lease, outcome)
+
+
+def _next(lease: DeliveryLease, outcome: Outcome) -> tuple[str, timedelta]:
+    """The delivery's next state, and how long until its next attempt."""
+    if outcome.ok:
+        return "delivered", timedelta()
+    if lease.test or outcome.status == _GONE or lease.tries > len(SCHEDULE):
+        return "failed", timedelta()
+    asked = min(outcome.retry_after or timedelta(), MAX_RETRY_AFTER)
+    return "pending", max(SCHEDULE[lease.tries - 1], asked)
+
+
+def _is_open(session: Session, lease: DeliveryLease) -> bool:
+    """Whether the lease's endpoint, if it has one, still wants to be told."""
+    if lease.endpoint_id is None:
+        return True
+    return bool(session.scalar(_HOLD_ENDPOINT, {"endpoint_id": lease.endpoint_id}))
+
+
+def _judge_target(session: Session, lease: DeliveryLease, outcome: Outcome) -> None:
+    target = {"tenant_id": lease.tenant_id, "url": lease.url}
+    if outcome.ok:
+        session.execute(_WORKS, target)
+        return
+    found = session.execute(
+        _FAILS,
+        target
+        | {
+            "broken_after": BROKEN_AFTER,
+            "first_rest": _FIRST_REST,
+            "longest_rest": _LONGEST_REST,
+            "disable_after": DISABLE_AFTER,
+        },
+    ).one()
+    if found.open_until is not None:
+        session.execute(_REST, target | {"open_until": found.open_until})
+    if lease.endpoint_id is None:
+        return
+    if outcome.status == _GONE:
+        endpoints.disable(session, lease.endpoint_id, why="it answered 410: it is gone")
+    elif found.failures >= DISABLE_FAILURES and found.long:
+        why = f"{found.failures} failures and no success in {DISABLE_AFTER.days} days"
+        endpoints.disable(session, lease.endpoint_id, why=why)

@@ -9,6 +9,7 @@ UPLOAD = "upload_"
 PART = "part_"
 EVENT = "evt_"
 DELIVERY = "whd_"
+ENDPOINT = "whe_"
 JOB_PREFIX = {JobKind.REQUEST: "job_", JobKind.BATCH: "batch_"}
 
 

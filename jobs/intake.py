@@ -3,12 +3,10 @@
 Once that commits, the job survives anything; ringing for it afterwards only makes it start sooner.
 """
 
-import ipaddress
 import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
 from uuid import UUID
 
 from sqlalchemy import func
@@ -16,12 +14,9 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from jobs import earlier, fairness, files, reading
-from jobs.addresses import is_public
 from jobs.errors import InvalidValue
 from jobs.models import Job, JobKind, JobState, OnInvalidLine, Shard
 from jobs.requests import check_body, expected_output_tokens
-
-MAX_URL_LENGTH = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,42 +145,3 @@ def _with_model(new: NewJob) -> dict[str, Any]:
             param="body.model",
         )
     return new.body | {"model": new.model}
-
-
-def check_webhook_url(url: str, *, allow_private: bool) -> None:
-    """Refuse at once what could never be delivered.
-
-    Where a host name leads is judged anew at each delivery; only an address can be judged here.
-    """
-    parts = _split(url)
-    if parts.scheme != "https" and not (allow_private and parts.scheme == "http"):
-        raise _bad_url("must begin with https://")
-    if parts.username is not None or parts.password is not None:
-        raise _bad_url("must not hold a user name or password")
-    if not parts.hostname or len(url) > MAX_URL_LENGTH:
-        raise _bad_url(f"must name a host and have at most {MAX_URL_LENGTH} characters")
-    if not allow_private and not _may_be_public(parts.hostname):
-        raise _bad_url("must not be a private address")
-
-
-def _split(url: str) -> SplitResult:
-    # urlsplit drops tabs and line feeds in silence, so that what is stored would not be what ran.
-    if not url.isascii() or not url.isprintable() or " " in url:
-        raise _bad_url("must hold only printable ASCII characters")
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # raises for a port that is none
-    except ValueError as error:
-        raise _bad_url("is not a URL") from error
-    return parts
-
-
-def _may_be_public(host: str) -> bool:
-    try:
-        return is_public(ipaddress.ip_address(host))
-    except ValueError:  # a name
-        return host.rstrip(".").rpartition(".")[2] != "localhost"
-
-
-def _bad_url(fault: str) -> InvalidValue:
-    return InvalidValue(f"'webhook_url' {fault}.", param="webhook_url")

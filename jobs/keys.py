@@ -4,14 +4,13 @@ A key is `gm_<id>_<secret>`.  Only the hash of the secret is stored: it has 256 
 plain SHA-256 cannot be searched.  A revoked or expired key stops working with its row's commit.
 """
 
-import base64
 import hashlib
 import hmac
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from secrets import choice, token_bytes
+from secrets import choice
 from string import ascii_letters, digits
 from uuid import UUID
 
@@ -21,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from jobs.errors import InvalidValue, NotAuthenticated, NotFound
 from jobs.models import ApiKey, Tenant
-from jobs.secrets import Secrets
+from jobs.secrets import Secrets, new_webhook_secret
 
 _ALPHABET = ascii_letters + digits
 _ID_LENGTH = 12
@@ -43,10 +42,9 @@ class Caller:
 
 def create_tenant(session: Session, secrets: Secrets, *, name: str) -> UUID:
     """Add a tenant with a webhook secret of its own.  Raises InvalidValue if the name is taken."""
-    webhook_secret = "whsec_" + base64.b64encode(token_bytes(32)).decode()
     added: UUID | None = session.scalar(
         insert(Tenant)
-        .values(name=name, webhook_secret=secrets.encrypt(webhook_secret))
+        .values(name=name, webhook_secret=secrets.encrypt(new_webhook_secret()))
         .on_conflict_do_nothing()
         .returning(Tenant.id)
     )

@@ -14,9 +14,9 @@ from sqlalchemy import ColumnElement, asc, desc, select, tuple_
 from sqlalchemy.orm import Session
 
 from jobs.errors import NotFound
-from jobs.models import File, Job
+from jobs.models import Delivery, File, Job, WebhookEndpoint
 
-Row = TypeVar("Row", File, Job)
+Row = TypeVar("Row", File, Job, WebhookEndpoint, Delivery)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,17 @@
 """What one server key protects: stored webhook secrets, cache salts and dashboard sessions."""
 
+import base64
 import hashlib
 import hmac
+from secrets import token_bytes
 from uuid import UUID
 
 from cryptography.fernet import Fernet
+
+
+def new_webhook_secret() -> str:
+    """As Standard Webhooks writes one: 256 random bits."""
+    return "whsec_" + base64.b64encode(token_bytes(32)).decode()
 
 
 class Secrets:

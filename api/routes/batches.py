@@ -12,7 +12,7 @@ from api.deps import AllServices, CurrentCaller, DbSession, after_id, row_id
 from api.schemas.batches import BatchCreate, BatchObject
 from api.schemas.given import ListOf
 from api.schemas.sent import PageQuery
-from jobs import finishing, ids, intake, locations, reading, tenants, windows
+from jobs import finishing, ids, intake, locations, reading, tenants, webhook_urls, windows
 from jobs.doorbell import CONTROL
 from jobs.intake import NewBatch
 from jobs.keys import Caller
@@ -88,7 +88,7 @@ def cancel_batch(
 
 def _new(body: BatchCreate, *, allow_private: bool) -> NewBatch:
     if body.webhook_url is not None:
-        intake.check_webhook_url(body.webhook_url, allow_private=allow_private)
+        webhook_urls.check(body.webhook_url, allow_private=allow_private)
     expiry = body.output_expires_after
     return NewBatch(
         endpoint=body.endpoint,

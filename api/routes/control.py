@@ -10,7 +10,7 @@ from api.bodies import body_of, documented
 from api.deps import AllServices, CurrentCaller, DbSession, row_id
 from api.schemas.batches import BatchObject
 from api.schemas.control import BatchChange, BatchRetry, DeletedBatch
-from jobs import control, deletion, earlier, ids, intake, locations, reading, windows
+from jobs import control, deletion, earlier, ids, intake, locations, reading, webhook_urls, windows
 from jobs.control import Change
 from jobs.doorbell import CONTROL, inference_queue
 from jobs.intake import NewBatch
@@ -53,7 +53,7 @@ def retry_batch(
     Rows that validation refused stay out: the file is what it is.
     """
     if body.webhook_url is not None:
-        intake.check_webhook_url(body.webhook_url, allow_private=services.allow_private_webhooks)
+        webhook_urls.check(body.webhook_url, allow_private=services.allow_private_webhooks)
     tenant_id = once.caller.tenant_id
 
     def make() -> BatchObject:

@@ -18,7 +18,7 @@ from api.schemas.given import ListOf
 from api.schemas.jobs import JobCreate, JobObject
 from api.schemas.sent import PageQuery
 from api.services import Services
-from jobs import finishing, ids, intake, reading
+from jobs import finishing, ids, intake, reading, webhook_urls
 from jobs.doorbell import CONTROL, inference_queue
 from jobs.intake import NewJob
 from jobs.models import JobKind
@@ -105,7 +105,7 @@ def cancel_job(
 
 def _create(services: Services, once: Once, body: JobCreate) -> str:
     if body.webhook_url is not None:
-        intake.check_webhook_url(body.webhook_url, allow_private=services.allow_private_webhooks)
+        webhook_urls.check(body.webhook_url, allow_private=services.allow_private_webhooks)
     new = NewJob(
         endpoint=body.endpoint,
         model=body.model,

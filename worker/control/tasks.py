@@ -20,12 +20,12 @@ Step = Callable[[], bool]
 
 class Desk:
     """Does whatever waits.  Planning and finalizing run one at a time in a process, because each
-    holds a window of a file in memory; two deliveries at most go on beside them, so that slow
-    endpoints hold no thread that work needs."""
+    holds a window of a file in memory; deliveries go on beside them on threads of their own, so
+    that slow endpoints hold none that work needs."""
 
     def __init__(self, doorbell: Doorbell, *, plan: Step, finalize: Step, deliver: Step) -> None:
         self._doorbell = doorbell
-        self._steps = [_AtMost(1, plan), _AtMost(1, finalize), _AtMost(2, deliver)]
+        self._steps = [_AtMost(1, plan), _AtMost(1, finalize), _AtMost(1, deliver)]
 
     def work(self) -> None:
         """Go on until nothing waits, or others of this process are at it."""

@@ -5,14 +5,15 @@ and signature are the attempt's; the body is the stored payload, byte for byte.
 """
 
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 import httpcore
 from standardwebhooks import Webhook
 
 from jobs import deliveries, ids
 from jobs.database import Sessions
-from jobs.deliveries import DeliveryLease
+from jobs.deliveries import DeliveryLease, Outcome
 from jobs.secrets import Secrets
 from worker.control.egress import AddressRefused, CheckedBackend
 from worker.control.hands import Hands
@@ -23,6 +24,7 @@ _TIMEOUTS = {"connect": 5.0, "write": 5.0, "read": 15.0, "pool": 5.0}  # seconds
 _WHOLE_ATTEMPT = 15.0  # seconds, however slowly the endpoint drips
 _MAX_ANSWER = 4096  # bytes; more of an answer is not read
 _USER_AGENT = "Gristmill-Webhooks/1"
+_MAX_DIGITS = 9  # of a Retry-After in seconds
 
 
 class WebhookSender:
@@ -46,31 +48,31 @@ class WebhookSender:
 
     def _deliver(self, lease: DeliveryLease) -> None:
         try:
-            status, error = self._attempt(lease)
+            outcome = self._attempt(lease)
         except Exception:
-            self._record(lease, None, "internal error")
+            self._record(lease, Outcome(None, "internal error"))
             raise
-        self._record(lease, status, error)
-        log.info("webhook attempted", extra={"delivery_id": str(lease.id), "status": status})
+        self._record(lease, outcome)
+        log.info(
+            "webhook attempted", extra={"delivery_id": str(lease.id), "status": outcome.status}
+        )
 
-    def _record(self, lease: DeliveryLease, status: int | None, error: str | None) -> None:
+    def _record(self, lease: DeliveryLease, outcome: Outcome) -> None:
         with self._sessions.begin() as session:
-            deliveries.record(session, lease, status=status, error=error)
+            deliveries.record(session, lease, outcome)
 
-    def _attempt(self, lease: DeliveryLease) -> tuple[int | None, str | None]:
-        """Returns the answer's status, or None and why there is none.  Never the answer's body,
-        which would show a tenant what lies behind an address."""
+    def _attempt(self, lease: DeliveryLease) -> Outcome:
+        """Never holds the answer's body, which would show a tenant what lies behind an address."""
         try:
-            status = self._post(lease)
+            return self._post(lease)
         except AddressRefused as refusal:
-            return None, str(refusal)
+            return Outcome(None, str(refusal))
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
-            return None, type(error).__name__
+            return Outcome(None, type(error).__name__)
         except httpcore.UnsupportedProtocol:
-            return None, "the URL is neither http nor https"
-        return status, None if 200 <= status < 300 else f"the endpoint answered {status}"
+            return Outcome(None, "the URL is neither http nor https")
 
-    def _post(self, lease: DeliveryLease) -> int:
+    def _post(self, lease: DeliveryLease) -> Outcome:
         backend = CheckedBackend(allow_private=self._allow_private, seconds=_WHOLE_ATTEMPT)
         with (
             httpcore.ConnectionPool(network_backend=backend) as pool,
@@ -87,15 +89,36 @@ class WebhookSender:
                 read += len(chunk)
                 if read >= _MAX_ANSWER:
                     break
-            return answer.status
+            return _outcome(answer)
 
     def _headers(self, lease: DeliveryLease) -> dict[str, str]:
         event_id, now = ids.public(ids.EVENT, lease.event_id), datetime.now(tz=UTC)
-        signer = Webhook(self._secrets.decrypt(lease.webhook_secret))
+        secrets = [lease.secret] if lease.old_secret is None else [lease.secret, lease.old_secret]
+        signatures = [
+            Webhook(self._secrets.decrypt(secret)).sign(event_id, now, lease.payload)
+            for secret in secrets
+        ]
         return {
             "content-type": "application/json",
             "user-agent": _USER_AGENT,
             "webhook-id": event_id,
             "webhook-timestamp": str(int(now.timestamp())),
-            "webhook-signature": signer.sign(event_id, now, lease.payload),
+            "webhook-signature": " ".join(signatures),
         }
+
+
+def _outcome(answer: httpcore.Response) -> Outcome:
+    error = None if 200 <= answer.status < 300 else f"the endpoint answered {answer.status}"
+    return Outcome(answer.status, error, _retry_after(answer))
+
+
+def _retry_after(answer: httpcore.Response) -> timedelta | None:
+    """What the endpoint asks for, in seconds or as a date (RFC 9110, section 10.2.3)."""
+    headers = {name.lower(): value for name, value in answer.headers}
+    text = headers.get(b"retry-after", b"").decode("ascii", "replace").strip()
+    if text.isdigit() and len(text) < _MAX_DIGITS:
+        return timedelta(seconds=int(text))
+    try:
+        return parsedate_to_datetime(text) - datetime.now(tz=UTC)
+    except (TypeError, ValueError):  # there is none, or it is no date
+        return None

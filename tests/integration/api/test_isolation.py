@@ -18,7 +18,10 @@ def owned(tenant: Tenant) -> dict[str, str]:
     )
     body = {"messages": [{"role": "user", "content": "hi"}]}
     job = tenant.http.post("/v1/jobs", json={"model": tenant.model, "endpoint": CHAT, "body": body})
-    return {"file": file.id, "batch": batch.id, "job": job.json()["id"]}
+    hook = tenant.openai.webhooks.create(
+        name="ours", url="https://example.com/", event_types=["batch.completed"]
+    )
+    return {"file": file.id, "batch": batch.id, "job": job.json()["id"], "hook": hook.id}
 
 
 CALLS = (
@@ -35,6 +38,11 @@ CALLS = (
     ("GET", "/v1/jobs/{job}?wait=1"),
     ("POST", "/v1/jobs/{job}/cancel"),
     ("GET", "/v1/jobs?after={job}"),
+    ("GET", "/v1/webhook_endpoints/{hook}"),
+    ("POST", "/v1/webhook_endpoints/{hook}"),
+    ("DELETE", "/v1/webhook_endpoints/{hook}"),
+    ("POST", "/v1/webhook_endpoints/{hook}/rotate_secret"),
+    ("GET", "/v1/webhook_endpoints?after={hook}"),
 )
 
 
@@ -48,9 +56,10 @@ def test_anothers_object_is_a_404_and_stays_as_it_was(
     assert tenant.http.get(f"/v1/files/{owned['file']}/content").content == b"{}\n"
     assert tenant.openai.batches.retrieve(owned["batch"]).status == "validating"
     assert tenant.http.get(f"/v1/jobs/{owned['job']}").json()["status"] == "queued"
+    assert tenant.openai.webhooks.retrieve(owned["hook"]).name == "ours"
 
 
-@pytest.mark.parametrize("path", ["/v1/files", "/v1/batches", "/v1/jobs"])
+@pytest.mark.parametrize("path", ["/v1/files", "/v1/batches", "/v1/jobs", "/v1/webhook_endpoints"])
 def test_anothers_objects_are_not_listed(other: Tenant, owned: dict[str, str], path: str) -> None:
     assert other.http.get(path).json()["data"] == []
 

@@ -5,21 +5,18 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jobs import deliveries, finishing
-from jobs.deliveries import DeliveryLease
+from jobs import deliveries
+from jobs.deliveries import DeliveryLease, Outcome
 from jobs.models import WorkerKind
+from tests.fixtures.endpoints import URL, end_a_batch, make_due
 from tests.fixtures.work import Work
 
 
 @pytest.fixture
 def control(work: Work) -> UUID:
-    job_id = work.add_settled_batch(webhook_url="https://example.com/hook")
-    me = work.add_worker(kind=WorkerKind.CONTROL)
-    lease = work.begin_finalizing(me)
-    assert lease.job_id == job_id
-    with work.sessions.begin() as session:
-        finishing.finish(session, lease, output=None, errors=None)
-    return me
+    """A control process, with one webhook to be sent."""
+    end_a_batch(work, URL)
+    return work.add_worker(kind=WorkerKind.CONTROL)
 
 
 def claim(work: Work, me: UUID) -> DeliveryLease | None:
@@ -29,12 +26,7 @@ def claim(work: Work, me: UUID) -> DeliveryLease | None:
 
 def record(work: Work, lease: DeliveryLease, status: int | None) -> None:
     with work.sessions.begin() as session:
-        deliveries.record(session, lease, status=status, error=None)
-
-
-def make_due(work: Work) -> None:
-    with work.sessions.begin() as session:
-        session.execute(text("UPDATE deliveries SET due_at = now()"))
+        deliveries.record(session, lease, Outcome(status, None))
 
 
 def test_a_delivery_is_claimed_by_one_at_a_time(work: Work, control: UUID) -> None:

@@ -3,17 +3,19 @@
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Event, Thread
 
 import pytest
-from openai import OpenAI
+from openai import InvalidWebhookSignatureError, OpenAI
 from sqlalchemy import text
 
 from cli.webhook_receiver import receiving
-from jobs import finishing, keys
-from jobs.models import WorkerKind
+from jobs import endpoints, keys
 from jobs.secrets import Secrets
+from tests.fixtures.endpoints import add_endpoint, end_a_batch
 from tests.fixtures.work import Work
 from tests.fixtures.workers import control_hands
 from worker.control import webhooks
@@ -25,13 +27,6 @@ DEADLINE = 10.0  # seconds
 def sender(work: Work, secrets: Secrets, *, allow_private: bool = True) -> WebhookSender:
     hands = control_hands(work)
     return WebhookSender(work.sessions, secrets, hands=hands, allow_private=allow_private)
-
-
-def end_a_batch(work: Work, url: str) -> None:
-    work.add_settled_batch(webhook_url=url)
-    lease = work.begin_finalizing(work.add_worker(kind=WorkerKind.CONTROL))
-    with work.sessions.begin() as session:
-        finishing.finish(session, lease, output=None, errors=None)
 
 
 def outcome(work: Work) -> tuple[str, int | None, str | None]:
@@ -106,6 +101,56 @@ def test_an_answer_that_is_no_2xx_is_tried_again(work: Work, secrets: Secrets, s
         sender(work, secrets).deliver_next()
 
     assert outcome(work) == ("pending", status, f"the endpoint answered {status}")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_while_a_secret_rotates_the_official_client_verifies_it_by_either(
+    work: Work, secrets: Secrets, kept: bool
+) -> None:
+    with receiving() as receiver:
+        endpoint_id = add_endpoint(work, receiver.url)
+        with work.sessions.begin() as session:
+            endpoint = endpoints.get(session, tenant_id=work.tenant_id, endpoint_id=endpoint_id)
+            old = secrets.decrypt(endpoint.secret)
+            _, new = endpoints.rotate_secret(
+                session, secrets, tenant_id=work.tenant_id, endpoint_id=endpoint_id, keep_old=kept
+            )
+        end_a_batch(work)
+        sender(work, secrets).deliver_next()
+        posted = receiver.next(timeout=DEADLINE)
+
+    with OpenAI(api_key="unused") as client:
+        assert client.webhooks.unwrap(posted.body, posted.headers, secret=new)
+        if kept:
+            assert client.webhooks.unwrap(posted.body, posted.headers, secret=old)
+        else:
+            with pytest.raises(InvalidWebhookSignatureError):
+                client.webhooks.unwrap(posted.body, posted.headers, secret=old)
+    assert len(posted.headers["webhook-signature"].split()) == 1 + kept
+
+
+def seconds_until_due(work: Work) -> float:
+    query = "SELECT extract(epoch FROM due_at - now())::float8 FROM deliveries"
+    return float(str(work.scalar(query)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "least"),
+    [
+        ("7200", 7100),
+        (format_datetime(datetime.now(tz=UTC) + timedelta(hours=2)), 7000),
+        ("soon", 0),
+        ("99999999999999999999", 0),
+    ],
+)
+def test_an_endpoint_that_asks_for_time_is_given_it(
+    work: Work, secrets: Secrets, asked: str, least: float
+) -> None:
+    with answering(429, **{"Retry-After": asked}) as url:
+        end_a_batch(work, url)
+        sender(work, secrets).deliver_next()
+
+    assert least <= seconds_until_due(work) < max(least, 10) * 1.1
 
 
 def test_nobody_listening_is_tried_again(work: Work, secrets: Secrets) -> None:
