@@ -5,7 +5,7 @@ of output lines are the only HTTP outside `api/`.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -23,8 +23,7 @@ MAX_MODEL_NAME = 256
 _BLANK = b" \t\r\n\v\f"
 
 
-@dataclass(frozen=True, slots=True)
-class InputLine:
+class InputLine(NamedTuple):
     custom_id: str
     model: str
     body: dict[str, Any]
@@ -72,13 +71,9 @@ def read_line(raw: bytes, *, endpoint: str) -> InputLine | BadLine:
     if len(raw) > MAX_LINE_BYTES:
         return BadLine("invalid_request", f"The line has over {MAX_LINE_BYTES:,} bytes.")
     try:
-        raw.decode()
-    except UnicodeDecodeError as error:
-        return BadLine("invalid_encoding", f"Byte {error.start} of the line is not UTF-8.")
-    try:
         line = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        return BadLine("invalid_json_line", f"The line is not valid JSON: {error.msg}.")
+        return _unreadable(raw, error.msg)
     if not isinstance(line, dict):
         return BadLine("invalid_request", "The line is not a JSON object.")
     if too_deep(raw, line):
@@ -86,32 +81,39 @@ def read_line(raw: bytes, *, endpoint: str) -> InputLine | BadLine:
     return _judge(line, endpoint)
 
 
+def _unreadable(raw: bytes, why: str) -> BadLine:
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return BadLine("invalid_encoding", f"Byte {error.start} of the line is not UTF-8.")
+    return BadLine("invalid_json_line", f"The line is not valid JSON: {why}.")
+
+
 def _judge(line: dict[str, Any], endpoint: str) -> InputLine | BadLine:
+    fault = _fault(line, endpoint)
+    if fault is None:
+        return InputLine(line["custom_id"], line["body"]["model"], line["body"])
+    code, param, message = fault
     custom_id = line.get("custom_id")
     readable = custom_id if isinstance(custom_id, str) and _is_custom_id(custom_id) else None
-    fault = _fault(line, endpoint)
-    if fault is not None:
-        code, param, message = fault
-        return BadLine(code, message, param, readable)
-    return InputLine(line["custom_id"], line["body"]["model"], line["body"])
+    return BadLine(code, message, param, readable)
 
 
 # (the code, the parameter, what is wrong and what to do)
 _Fault = tuple[str, str, str]
 
 
+_FIELDS = (("custom_id", str), ("method", str), ("url", str), ("body", dict))
+_WORDS: dict[type[object], str] = {str: "a string", dict: "an object"}
+
+
 def _fault(line: dict[str, Any], endpoint: str) -> _Fault | None:
-    for name, kind, words in (
-        ("custom_id", str, "a string"),
-        ("method", str, "a string"),
-        ("url", str, "a string"),
-        ("body", dict, "an object"),
-    ):
-        if (fault := _type_fault(line, name, (kind, words))) is not None:
-            return fault
+    for name, kind in _FIELDS:
+        if not isinstance(line.get(name), kind):
+            return _type_fault(line, name, kind)
     body = line["body"]
-    if (fault := _type_fault(body, "model", (str, "a string"), "body.model")) is not None:
-        return fault
+    if not isinstance(body.get("model"), str):
+        return _type_fault(body, "model", str, param="body.model")
     if not _is_name(body["model"]):
         message = f"'body.model' must have 1 to {MAX_MODEL_NAME} characters and no U+0000."
         return ("invalid_request", "body.model", message)
@@ -119,14 +121,12 @@ def _fault(line: dict[str, Any], endpoint: str) -> _Fault | None:
 
 
 def _type_fault(
-    owner: dict[str, Any], name: str, kind: tuple[type, str], param: str | None = None
-) -> _Fault | None:
+    owner: dict[str, Any], name: str, kind: type[object], *, param: str | None = None
+) -> _Fault:
     param = param or name
     if name not in owner:
         return ("missing_required_parameter", param, f"'{param}' is missing.")
-    if not isinstance(owner[name], kind[0]):
-        return ("invalid_request", param, f"'{param}' must be {kind[1]}.")
-    return None
+    return ("invalid_request", param, f"'{param}' must be {_WORDS[kind]}.")
 
 
 def _value_fault(line: dict[str, Any], body: dict[str, Any], endpoint: str) -> _Fault | None:

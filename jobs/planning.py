@@ -35,7 +35,7 @@ class PlanLease:
     reuse_from: UUID | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: to make it would cost three times as much
 class RequestRow:
     """`body_digest`, 16 bytes in hex, is equal for equal bodies; None where a line cannot run."""
 
@@ -144,8 +144,9 @@ def load(session: Session, lease: PlanLease, rows: Iterable[RequestRow]) -> None
     driver = session.connection().connection.driver_connection
     assert isinstance(driver, psycopg.Connection)  # the one driver that jobs/database.py opens
     with driver.cursor() as cursor, cursor.copy(_COPY) as copy:
+        job_id = str(lease.job_id)  # written out once, not for each row
         for row in rows:
-            copy.write_row((lease.job_id, row.index, row.line, row.custom_id, row.body_digest))
+            copy.write_row((job_id, row.index, row.line, row.custom_id, row.body_digest))
 
 
 def duplicates(session: Session, job_id: UUID) -> Iterator[Duplicate]:
@@ -156,15 +157,14 @@ def duplicates(session: Session, job_id: UUID) -> Iterator[Duplicate]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What planning found.  `invalid`: the segment of skipped lines; `errors`: JSON or None;
-    `reused`: segments of results taken from an earlier batch."""
+    """What planning found.  `errors`: JSON or None; `finished`: segments of lines that have their
+    result already, of which the first counts where two are of one row."""
 
     model: str
     total: int
     shards: list[ShardDraft]
-    invalid: SegmentDraft | None
-    errors: str | None
-    reused: Iterable[SegmentDraft] = ()
+    errors: str | None = None
+    finished: Iterable[SegmentDraft] = ()
 
 
 def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
@@ -179,20 +179,14 @@ def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
         cost=cost,
         interactive=wanted.interactive,
     )
-    _put_finished(session, lease, plan)
+    for segment in plan.finished:
+        put(session, lease.job_id, segment, shard_id=None, attempt=lease.attempt)
     shards = list(_shard_values(lease, plan, start))
     if shards:  # none where every row is finished already
         same = {"interactive": wanted.interactive, "paused": wanted.paused}
         session.execute(_ADD_SHARD, [shard | same for shard in shards])
     values = {"job_id": lease.job_id, "model": plan.model, "total": plan.total}
     session.execute(_START, values | {"errors": plan.errors})
-
-
-def _put_finished(session: Session, lease: PlanLease, plan: Plan) -> None:
-    # The invalid ones first: a duplicate line that equals an earlier batch's is still a duplicate.
-    for segment in (plan.invalid, *plan.reused):
-        if segment is not None:
-            put(session, lease.job_id, segment, shard_id=None, attempt=lease.attempt)
 
 
 def _shard_values(

@@ -15,6 +15,8 @@ from typing import Any
 
 import orjson
 
+from jobs.planning import RequestRow
+
 # A shard is small enough that a death costs little and large enough that S3 sees few objects.
 MAX_SHARD_ROWS = 256
 MAX_SHARD_COST = 256 * 1024  # tokens, see jobs/fairness.py
@@ -26,7 +28,7 @@ MIN_GROUP = 16
 _LEVELS = tuple(256 << level for level in range(9))  # bytes of a prompt, up to 64 KiB
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: to make it would cost three times as much
 class PlannedRow:
     """One request, ready for a shard's input object.
 
@@ -35,12 +37,15 @@ class PlannedRow:
     line: ends in a line feed.
     """
 
-    index: int
+    request: RequestRow
     text: bytes
     prefix_keys: tuple[str, ...]
     cost: int
     line: bytes
-    body_digest: str
+
+    @property
+    def index(self) -> int:
+        return self.request.index
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,14 @@ def prompt_text(body: dict[str, Any]) -> bytes:
     return orjson.dumps(prompt)[: _LEVELS[-1]]
 
 
-def prefix_keys(tenant_salt: str, text: bytes) -> tuple[str, ...]:
-    """The names of a prompt's beginnings; no two tenants have one in common."""
-    digest = hashlib.blake2b(tenant_salt.encode(), digest_size=16)
+def salted(tenant_salt: str) -> "hashlib.blake2b":
+    """What the names of a tenant's prefixes begin from, so that no two tenants share one."""
+    return hashlib.blake2b(tenant_salt.encode(), digest_size=16)
+
+
+def prefix_keys(salted: "hashlib.blake2b", text: bytes) -> tuple[str, ...]:
+    """The names of a prompt's beginnings."""
+    digest = salted.copy()
     keys, start = list[str](), 0
     for level in _LEVELS:
         if level > len(text):

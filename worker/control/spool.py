@@ -5,12 +5,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self
 
-from jobs.results import Row, SegmentDraft
 from jobs.storage import Storage
 
-_READ_SIZE = 2**20
+_CHUNK = 2**20  # bytes read, and written, at once
 
 
 class Spool(AbstractContextManager["Spool"]):
@@ -19,6 +17,7 @@ class Spool(AbstractContextManager["Spool"]):
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="gristmill-")  # noqa: SIM115 - see __exit__
         self._sha256 = hashlib.sha256()
+        self._held = bytearray()  # lines not yet written
         self.size = 0
         self.lines = 0
 
@@ -32,50 +31,29 @@ class Spool(AbstractContextManager["Spool"]):
 
     @property
     def sha256(self) -> str:
+        self._write()
         return self._sha256.hexdigest()
 
     def add(self, line: bytes) -> None:
-        self._file.write(line)
-        self._sha256.update(line)
+        self._held += line
         self.size += len(line)
         self.lines += 1
+        if len(self._held) >= _CHUNK:
+            self._write()
 
     def upload(self, storage: Storage, key: str) -> None:
-        storage.upload(key, self._chunks())
+        storage.upload(key, self.chunks(0, self.size))
 
-    def _chunks(self) -> Iterator[bytes]:
-        self._file.seek(0)
-        while chunk := self._file.read(_READ_SIZE):
+    def chunks(self, start: int, size: int) -> Iterator[bytes]:
+        """The bytes [start, start + size); nothing may be added until all are read."""
+        self._write()
+        self._file.seek(start)
+        while size > 0 and (chunk := self._file.read(min(size, _CHUNK))):
+            size -= len(chunk)
             yield chunk
 
-
-class SegmentWriter(AbstractContextManager["SegmentWriter"]):
-    """A spool that notes where each line lies, to become a segment."""
-
-    def __init__(self) -> None:
-        self._spool = Spool()
-        self._rows = dict[int, Row]()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._spool.__exit__(kind, error, trace)
-
-    def add(self, index: int, line: bytes, *, ok: bool) -> None:
-        """A line for a row that has one already takes its place."""
-        self._rows[index] = Row(index, ok, self._spool.size, len(line))
-        self._spool.add(line)
-
-    def write(self, storage: Storage, key: str) -> SegmentDraft | None:
-        """Upload what was added; None if nothing was."""
-        if not self._rows:
-            return None
-        self._spool.upload(storage, key)
-        rows = list(self._rows.values())
-        return SegmentDraft(key, self._spool.size, self._spool.sha256, rows)
+    def _write(self) -> None:
+        # Many lines at once: a system call and a hash for each would cost more than the lines do.
+        self._file.write(self._held)
+        self._sha256.update(self._held)
+        self._held.clear()

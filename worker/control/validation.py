@@ -14,7 +14,7 @@ MAX_LISTED = 100
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: to make it would cost three times as much
 class Judged:
     """One line that is not blank.  `index` counts those, `number` counts all, from 1."""
 

@@ -17,7 +17,9 @@ from jobs.secrets import Secrets
 from jobs.storage import Storage
 from tests.fixtures.work import MODEL, Work
 from tests.fixtures.workers import control_hands
-from worker.control import planner as planner_module
+from worker.control import draft as draft_module
+from worker.control import rows as rows_module
+from worker.control import segments
 from worker.control.planner import Planner
 
 
@@ -81,7 +83,7 @@ def test_rows_that_share_a_prefix_share_a_shard(
 def test_a_file_of_many_windows_loses_and_repeats_no_row(
     work: Work, storage: Storage, planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planner_module, "WINDOW_BYTES", 1000)
+    monkeypatch.setattr(rows_module, "WINDOW_BYTES", 1000)
 
     ids = [f"r{n}" for n in range(10, 60)]
     job = plan(work, storage, planner, [line(custom_id) for custom_id in ids])
@@ -131,6 +133,33 @@ def test_skipped_lines_are_results_already_and_the_rest_runs(
     ]
 
 
+def test_of_many_segments_of_skipped_lines_a_rows_last_fault_is_the_one_told(
+    work: Work, storage: Storage, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "MOST_LINES", 2)
+    lines = [line("a"), "[]", "{bad", line("a", method="GET"), line("b"), line("b"), "7"]
+
+    job = plan(work, storage, planner, lines, OnInvalidLine.SKIP)
+
+    assert (job["total"], len(job["errors"])) == (7, 5)
+    assert work.scalar("SELECT sum(failed) FROM segments") == 5
+    with work.sessions() as session:
+        rows = session.execute(
+            text("""
+            SELECT r.index, s.storage_key, r.start, r.length
+              FROM results r JOIN segments s ON s.id = r.segment_id ORDER BY r.index
+        """)
+        ).all()
+    told = [(row[0], orjson.loads(storage.read_range(*row[1:]))["error"]["code"]) for row in rows]
+    assert told == [
+        (1, "invalid_request"),
+        (2, "invalid_json_line"),
+        (3, "duplicate_custom_id"),
+        (5, "duplicate_custom_id"),
+        (6, "invalid_request"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("lines", "code"),
     [([], "empty_file"), (["", " \t"], "empty_file"), ([line("a")] * 4, "too_many_tasks")],
@@ -143,7 +172,7 @@ def test_a_file_that_is_wrong_as_a_whole_fails(
     lines: list[str],
     code: str,
 ) -> None:
-    monkeypatch.setattr(planner_module, "MAX_LINES", 3)
+    monkeypatch.setattr(draft_module, "MAX_LINES", 3)
 
     job = plan(work, storage, planner, lines, OnInvalidLine.SKIP)
 

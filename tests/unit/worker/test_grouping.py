@@ -8,6 +8,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.planning import RequestRow
 from tests.unit.jobs.test_lines import json_values
 from worker.control import grouping
 from worker.control.grouping import (
@@ -18,6 +19,7 @@ from worker.control.grouping import (
     PlannedRow,
     prefix_keys,
     prompt_text,
+    salted,
 )
 
 LONG = "You answer in one word, in the language of the question, and never explain. " * 8
@@ -26,7 +28,8 @@ LONG = "You answer in one word, in the language of the question, and never expla
 def row(index: int, *said: str, cost: int = 10, tenant: str = "t") -> PlannedRow:
     """A request whose messages say this, one after another."""
     text = prompt_text({"messages": [{"role": "user", "content": each} for each in said]})
-    return PlannedRow(index, text, prefix_keys(tenant, text), cost, b"%d\n" % index, "")
+    request = RequestRow(index, index + 1, str(index))
+    return PlannedRow(request, text, prefix_keys(salted(tenant), text), cost, b"%d\n" % index)
 
 
 def pack(rows: Iterable[PlannedRow]) -> list[Pack]:
@@ -130,4 +133,4 @@ def test_every_row_is_in_one_shard_and_shards_are_bounded(drawn: list[tuple[str,
 def test_no_body_of_a_file_makes_it_raise(body: dict[str, object]) -> None:
     as_read = orjson.loads(json.dumps(body))
 
-    assert all(len(key) == 32 for key in prefix_keys("t", prompt_text(as_read)))
+    assert all(len(key) == 32 for key in prefix_keys(salted("t"), prompt_text(as_read)))

@@ -1,0 +1,48 @@
+"""What one pass over a batch's file has found so far."""
+
+from jobs import lines
+from jobs.errors import BatchRefused
+from jobs.lines import BadLine
+from jobs.models import OnInvalidLine
+from jobs.planning import PlanLease, ShardDraft
+from worker.control.reuse import Reuse
+from worker.control.rows import RefusedRow, Window
+from worker.control.segments import SegmentWriter
+from worker.control.validation import Findings
+
+MAX_LINES = 1_000_000
+
+
+class Draft:
+    def __init__(self, lease: PlanLease, invalid: SegmentWriter, reuse: Reuse) -> None:
+        self.lease = lease
+        self.invalid = invalid
+        self.reuse = reuse
+        self.findings = Findings()
+        self.shards = list[ShardDraft]()
+        self.total = 0
+        self._refused = bytearray()  # by index
+
+    @property
+    def can_run(self) -> bool:
+        """Whether shards are still worth writing."""
+        return self.findings.total == 0 or self.lease.on_invalid_line is OnInvalidLine.SKIP
+
+    def count(self, window: Window) -> None:
+        self.total += len(window)
+        if self.total > MAX_LINES:
+            raise BatchRefused("too_many_tasks", f"The file has over {MAX_LINES:,} requests.")
+        for row in window:
+            if isinstance(row, RefusedRow):
+                self.refuse(row.request.index, row.request.line, row.bad)
+
+    def refuse(self, index: int, number: int, bad: BadLine) -> None:
+        """Count a line as bad by its first fault; what its error line says is the last one: a bad
+        line that is a duplicate too may not bear another's custom_id."""
+        self._refused.extend(bytes(max(0, index + 1 - len(self._refused))))
+        if not self._refused[index]:
+            self._refused[index] = True
+            self.findings.add(number, bad)
+        if self.lease.on_invalid_line is OnInvalidLine.SKIP:
+            error_line = lines.invalid(self.lease.job_id, index, line=number, bad=bad)
+            self.invalid.add(index, error_line)
