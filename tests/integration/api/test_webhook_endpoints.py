@@ -1,5 +1,6 @@
 """Webhook endpoints and deliveries, managed by the official client and by calls of our own."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
@@ -40,7 +41,11 @@ def sending(services: Services) -> Iterator[None]:
     hands = Hands(services.sessions, me=lambda: me)
     sender = WebhookSender(services.sessions, services.secrets, hands=hands, allow_private=True)
     courier = Courier(sender.deliver_next)
-    look = Timer(courier.call, interval=0.05, name="look")
+
+    def ring() -> None:
+        courier.call()
+
+    look = Timer(ring, interval=0.05, name="look")
     courier.start()
     look.start()
     yield
@@ -167,7 +172,8 @@ def test_a_sample_is_sent_and_the_official_client_verifies_it(
     assert (result.status_code, result.success) == (204, True)
     assert (result.webhook_endpoint_id, result.event_type) == (endpoint_id, "batch.failed")
     event = tenant.openai.webhooks.unwrap(posted.body, posted.headers, secret=secret)
-    assert (event.type, event.data.id) == ("batch.failed", "batch_" + "0" * 32)
+    assert event.type == "batch.failed"
+    assert json.loads(posted.body)["data"] == {"id": "batch_" + "0" * 32}
 
 
 @pytest.mark.usefixtures("sending")
