@@ -63,7 +63,8 @@ _RESCUE_SHARDS = text("""
            crashes = crashes + held.died::int,
            solo = solo OR crashes + held.died::int >= 2,
            deaths_alone = deaths_alone + (alone AND held.died)::int,
-           not_before = CASE WHEN held.died THEN now() + :backoff * least(power(2, crashes), 8)
+           not_before = CASE WHEN held.died AND NOT alone
+                             THEN now() + :backoff * least(power(2, crashes), 8)
                              ELSE now() END,
            state = CASE WHEN held.job <> 'in_progress' THEN 'cancelled'
                         WHEN alone AND held.died THEN 'suspect'
@@ -172,8 +173,8 @@ def rescue_shards(
     """Call the roll, and put every shard of a worker that does not answer back in line.
 
     A shard waits `backoff`, and twice as long after each death up to eight times, so that one that
-    kills does not meet every fresh worker before all else.  No longer: its deaths are bounded, for
-    each of them halves it, and what shares a job with it waits for the last.
+    kills does not meet every fresh worker before all else.  After a death alone it waits for
+    nothing: each of those halves it, and all that shares a job with it waits for the last.
 
     `silence`: a longer one between two calls means that the database was away; shorter than `ttl`
     by more than a beat's interval.  Run it in a transaction of its own: `now()` is its start.
