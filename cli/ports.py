@@ -2,18 +2,14 @@
 
 Between choosing a port and binding it lies the start of a server.  Another start on this machine
 must not choose the same in the meantime, so a chosen port is locked by the process that chose it
-until that process ends, however it ends.
+until that process ends, however it ends.  The lock is the UDP port of the same number, which none
+of the servers has a use for.
 """
 
-import fcntl
-import os
 import random
 import socket
-import tempfile
 from collections.abc import Sequence
 from contextlib import closing
-from functools import cache
-from pathlib import Path
 
 HOST = "127.0.0.1"
 
@@ -24,7 +20,6 @@ PAIR_DISTANCE = 10_000
 # connections: one of those could take a port between our look and the server's bind.
 _CANDIDATES = range(15_000, 22_700)
 
-# A process's own locks never stand in its way, so it remembers what it chose.
 _ours: set[int] = set()
 
 
@@ -48,28 +43,23 @@ def free_pairs(count: int, *, preferred: Sequence[int] = ()) -> list[int]:
     found: list[int] = []
     fresh = (port for port in random.sample(_CANDIDATES, len(_CANDIDATES)) if port not in _ours)
     for port in (*preferred, *fresh):
-        if port not in found and _take_pair(port):
+        if port not in found and is_free(port) and is_free(port + PAIR_DISTANCE) and _lock(port):
             found.append(port)
         if len(found) == count:
-            _ours.update(found)
             return found
     raise OSError(f"fewer than {count} free ports in {_CANDIDATES}")
 
 
-def _take_pair(port: int) -> bool:
-    return _lock(port) and is_free(port) and is_free(port + PAIR_DISTANCE)
-
-
 def _lock(port: int) -> bool:
+    """Whether the port is this process's, now or from before."""
+    if port in _ours:
+        return True
+    lock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
-        fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+        lock.bind((HOST, port))
     except OSError:
+        lock.close()
         return False
+    lock.detach()  # never closed, for that would unlock it
+    _ours.add(port)
     return True
-
-
-@cache
-def _locks() -> int:
-    """A file of which byte N stands for port N.  It is never closed: that would free them all."""
-    path = Path(tempfile.gettempdir(), f"gristmill-ports-{os.getuid()}.lock")
-    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
