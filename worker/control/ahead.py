@@ -1,7 +1,7 @@
 """Calls that go on ahead of whoever uses their results: in order, and so many at a time."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -9,11 +9,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def ahead(work: Callable[[Item], Result], items: Iterable[Item], *, most: int) -> Iterator[Result]:
+def ahead(
+    work: Callable[[Item], Result], items: Iterable[Item], *, most: int
+) -> Generator[Result, None, None]:
     """Yield `work(item)` for each item, in order, while up to `most` calls are under way.
 
     `items` is walked on the caller's thread, no further than there are threads: memory holds `most`
-    items and their results.  What a call raises is raised in its place, and no further call begins.
+    items and their results.  What a call raises is raised in its place, and no further call begins;
+    nor does one after `close`, which waits for those under way.
     """
     with ThreadPoolExecutor(most, thread_name_prefix="ahead") as pool:
         under_way = deque[Future[Result]]()

@@ -1,29 +1,37 @@
 """Turns a job whose shards have all settled into its files.
 
 The lines that result rows name are copied from their segments in input order, a window at a time,
-through spool files: memory and disk hold a window and the files themselves, never the whole job's
-segments.  Names and ids derive from the job, so two finalizations give the same bytes.
+while the next window's segments are fetched.  Disk holds two windows and the files themselves,
+never the whole job's segments; memory holds two windows' rows and the few segments under way.
+Names and ids derive from the job, so two finalizations give the same bytes.
 """
 
 import logging
+import os
 import tempfile
 import uuid
-from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
 from typing import IO, NamedTuple
 from uuid import UUID
 
-from jobs import finalizing, finishing, job_leases, lines, locations
+from jobs import finalizing, finishing, lines, locations
 from jobs.database import Sessions
-from jobs.errors import LeaseLost, StorageRefused
-from jobs.finalizing import FinalRow
+from jobs.errors import StorageRefused
+from jobs.finalizing import FinalRow, Window
 from jobs.finishing import FileDraft, FinalizeLease
 from jobs.models import JobKind, JobState
 from jobs.storage import Storage
+from worker.control import leased_jobs
+from worker.control.ahead import ahead
 from worker.control.hands import Hands
 from worker.control.spool import Spool
 
 log = logging.getLogger(__name__)
+
+_WINDOWS_AT_ONCE = 2  # one is copied while the next is fetched
+_SEGMENTS_AT_ONCE = 4  # being fetched
 
 # What the error file says of the rows that never ran.
 _NEVER_RAN = {
@@ -45,23 +53,13 @@ class Finalizer:
 
     def finalize_next(self) -> bool:
         """Finalize the oldest job that is ripe.  False if none is, or if it has to wait."""
-        with self._sessions.begin() as session:
-            lease = finishing.begin(session, self._hands.me)
-        if lease is None:
-            return False
-        with self._hands.holding(lease.job_id, lease.attempt):
-            self._finalize_leased(lease)
-        return True
+        return leased_jobs.do_next(
+            self._sessions, self._hands, claim=finishing.begin, work=self._finalize
+        )
 
-    def _finalize_leased(self, lease: FinalizeLease) -> None:
-        try:
-            self._finalize(lease)
-        except LeaseLost as lost:
-            log.info("finalizing dropped: %s", lost)
-        except Exception:
-            with self._sessions.begin() as session:
-                job_leases.release(session, lease)
-            raise
+    def finalize_leased(self, lease: FinalizeLease) -> None:
+        """Finalize one job, or give it up: for good if the lease is lost, else for a while."""
+        leased_jobs.do(self._sessions, lease, self._finalize)
 
     def _finalize(self, lease: FinalizeLease) -> None:
         with ExitStack() as stack:
@@ -75,25 +73,24 @@ class Finalizer:
         log.info("job ended", extra={"job_id": str(lease.job_id), "state": lease.ends_as})
 
     def _copy_lines(self, lease: FinalizeLease, output: Spool, errors: Spool) -> None:
-        for window in finalizing.windows(self._sessions, lease.job_id):
-            with tempfile.TemporaryFile(prefix="gristmill-") as segments:
-                starts = self._fetch(window, segments)
-                for row in window:
-                    if row.segment_id is None:
-                        errors.add(_never_ran(lease, row))
-                        continue
-                    segments.seek(starts[row.segment_id] + row.start)
-                    (output if row.ok else errors).add(segments.read(row.length))
+        windows = finalizing.windows(self._sessions, lease.job_id)
+        with ExitStack() as files:
+            fetch = partial(self._fetch, files)
+            with closing(ahead(fetch, windows, most=_WINDOWS_AT_ONCE)) as fetched:
+                for window in fetched:
+                    _copy_window(lease, window, output, errors)
 
-    def _fetch(self, window: Iterable[FinalRow], into: IO[bytes]) -> dict[int, int]:
-        """Append each segment that the window names to a file; return where each starts."""
-        keys = {row.segment_id: row.storage_key for row in window if row.segment_id is not None}
-        starts = {}
-        for segment_id, key in keys.items():
-            starts[segment_id] = into.tell()
-            for chunk in self._storage.stream(key):
-                into.write(chunk)
-        return starts
+    def _fetch(self, files: ExitStack, window: Window) -> "_Fetched":
+        """On a thread of its own.  Its file is closed with `files`, if not before."""
+        file = tempfile.TemporaryFile(prefix="gristmill-")  # noqa: SIM115 - see `files`
+        segments = files.enter_context(file)
+        starts = dict[int, int]()
+        contents = ahead(self._storage.read, window.keys.values(), most=_SEGMENTS_AT_ONCE)
+        for segment_id, content in zip(window.keys, contents, strict=True):
+            starts[segment_id] = segments.tell()
+            segments.write(content)
+        segments.flush()
+        return _Fetched(window.rows, segments, starts)
 
     def _check(self, lease: FinalizeLease, output: Spool, errors: Spool) -> None:
         with self._sessions() as session:
@@ -139,6 +136,19 @@ class Finalizer:
         return None if found is None else _Outside(location.bucket, location.key, found.etag)
 
 
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """A window whose segments lie one after another in a file, each from its `starts` on."""
+
+    rows: list[FinalRow]
+    segments: IO[bytes]
+    starts: dict[int, int]
+
+    def line(self, row: FinalRow) -> bytes:
+        assert row.segment_id is not None
+        return os.pread(self.segments.fileno(), row.length, self.starts[row.segment_id] + row.start)
+
+
 class _Outside(NamedTuple):
     """A file in a bucket of its tenant's, which may change it; the row says which version it was.
 
@@ -148,6 +158,15 @@ class _Outside(NamedTuple):
     bucket: str
     key: str
     etag: str
+
+
+def _copy_window(lease: FinalizeLease, window: _Fetched, output: Spool, errors: Spool) -> None:
+    with window.segments:
+        for row in window.rows:
+            if row.segment_id is None:
+                errors.add(_never_ran(lease, row))
+            else:
+                (output if row.ok else errors).add(window.line(row))
 
 
 def _never_ran(lease: FinalizeLease, row: FinalRow) -> bytes:
