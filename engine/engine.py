@@ -6,27 +6,30 @@ be read from others.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from time import perf_counter
+from time import monotonic
 
+from engine.deadlines import Deadlines
 from engine.grammars import GrammarRefused, Grammars
 from engine.intake import Intake
-from engine.live_request import LiveRequest, seed_of
+from engine.live_request import LiveRequest, make_live
 from engine.model_runner import ModelRunner
-from engine.requests import Completion, Refusal, Request
-from engine.sampling import GREEDY, Draw
+from engine.out_of_memory import is_out_of_memory
+from engine.requests import Completion, Prompt, Refusal, Request, SamplingParams
+from engine.sampling import GREEDY, Draw, Drawn
 from engine.scheduler import Scheduler
-from engine.sequence import Sequence
-from engine.shaping import Shaping, shapes_logits
+from engine.sequence import Sequence as TokenSequence
 from engine.stats import Counters, EngineStats
-from engine.stopping import Stopping
+from engine.step_batch import StepBatch
 from engine.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
 
 class Engine:
+    """clock: seconds, from any start, that never go back."""
+
     def __init__(
         self,
         scheduler: Scheduler,
@@ -35,14 +38,15 @@ class Engine:
         intake: Intake,
         grammars: Grammars,
         tokenizer: Tokenizer,
-        max_model_len: int,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._scheduler = scheduler
         self._runner = runner
         self._intake = intake
         self._grammars = grammars
         self._tokenizer = tokenizer
-        self._max_model_len = max_model_len
+        self._clock = clock
+        self._deadlines = Deadlines(clock)
         self._live: dict[str, LiveRequest] = {}
         self._seq_ids = count()
         self._counters = Counters()
@@ -71,29 +75,40 @@ class Engine:
         requests = list(requests)
         refused = []
         for request, prompt in zip(requests, self._intake.prompts(requests), strict=True):
-            if request.request_id in self._live:
-                message = f"A request with the id {request.request_id!r} is running already."
-                prompt = Refusal("duplicate_request_id", message, "request_id")
-            if isinstance(prompt, Refusal):
-                refused.append(_refused(request, prompt))
-            else:
-                self._queue(request, prompt)
+            refusal = prompt if isinstance(prompt, Refusal) else self._queue(request, prompt)
+            if refusal is not None:
+                refused.append(_refused(request, refusal))
         return refused
+
+    def expect(self, prompts: Sequence[Prompt], count: int, *, salt: str = "") -> None:
+        """`count` more requests will be added that begin as all of `prompts` do.
+
+        The K and V of this beginning, rounded down to blocks, are kept until then.  Each request
+        that comes with it counts down.  What was said of the same beginning before is forgotten, so
+        that a count of 0 takes it back.
+        """
+        params = SamplingParams(max_tokens=1)
+        requests = [Request(request_id="", prompt=p, params=params, salt=salt) for p in prompts]
+        found = [p for p in self._intake.prompts(requests) if not isinstance(p, Refusal)]
+        self._scheduler.expect(_shared_beginning(found), count, salt=salt)
 
     def step(self) -> list[Completion]:
         """Compute one step.  Returns the completions of the requests that ended in it."""
-        started = perf_counter()
+        started = self._clock()
+        overdue = self._end_overdue()
         batch = self._scheduler.step()
-        if not batch.chunks:
-            return []
-        drawn = self._runner.run(batch, self._draw)
+        self._counters.count_scheduled(batch)
+        drawn = self._run(batch) if batch.chunks else None
+        if drawn is None:
+            return overdue
         grown = self._scheduler.record(batch, drawn.tokens)
         for row, found in drawn.logprobs.items():
             self._live[grown[row].request_id].logprobs.append(found)
-        ended = [completion for seq in grown if (completion := self._ending(seq))]
+        now = self._clock()
+        ended = [completion for seq in grown if (completion := self._look(seq, now))]
         self._scheduler.finish([self._live.pop(each.request_id).seq for each in ended])
-        self._counters.count(batch, seconds=perf_counter() - started)
-        return ended
+        self._counters.count_computed(batch, seconds=now - started)
+        return overdue + ended
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """Drop requests, running or waiting, without a completion.  Unknown ids are ignored."""
@@ -102,47 +117,86 @@ class Engine:
             if live is not None:
                 self._scheduler.abort(live.seq)
 
-    def _queue(self, request: Request, prompt: list[int]) -> None:
-        params = request.params
-        left = self._max_model_len - len(prompt)
-        seq = Sequence(
-            seq_id=next(self._seq_ids),
-            request_id=request.request_id,
-            token_ids=prompt,
-            max_tokens=left if params.max_tokens is None else params.max_tokens,
-            max_tokens_given=params.max_tokens is not None,
-            priority=request.priority,
-            salt=request.salt,
-        )
-        eos = frozenset() if params.ignore_eos else self._tokenizer.eos_token_ids
-        stop_ids = eos.union(params.stop_token_ids)
-        stopping = Stopping(
-            self._tokenizer.decode, max_tokens=seq.max_tokens, stop_ids=stop_ids, stop=params.stop
-        )
-        shaping = None
-        if shapes_logits(params):
-            shaping = Shaping(params, num_prompt_tokens=len(prompt), stop_ids=stop_ids)
-        live = LiveRequest(request, seq, stopping, seed_of(request), shaping)
+    def _queue(self, request: Request, prompt: list[int]) -> Refusal | None:
+        if request.request_id in self._live:
+            message = f"A request with the id {request.request_id!r} is running already."
+            return Refusal("duplicate_request_id", message, "request_id")
+        try:
+            live = make_live(
+                request,
+                prompt,
+                seq_id=next(self._seq_ids),
+                tokenizer=self._tokenizer,
+                max_tokens=self._intake.max_tokens(request, prompt),
+                now=self._clock(),
+            )
+        except Exception:  # whatever one request holds, it must not stop the others
+            log.exception("request not begun", extra={"request_id": request.request_id})
+            return Refusal("internal_error", "The request could not be begun.")
         self._live[request.request_id] = live
-        self._scheduler.add(seq)
+        self._scheduler.add(live.seq)
+        if request.deadline is not None:
+            seq_id = live.seq.seq_id
+            self._deadlines.set(seq_id, request.request_id, seconds=request.deadline)
+        return None
 
-    def _draw(self, seq: Sequence) -> Draw:
+    def _end_overdue(self) -> list[Completion]:
+        ended = []
+        for seq_id, request_id in self._deadlines.passed():
+            live = self._live.get(request_id)
+            if live is not None and live.seq.seq_id == seq_id:
+                ended.append(live.overdue())
+                self.abort([request_id])
+        return ended
+
+    def _run(self, batch: StepBatch) -> Drawn | None:
+        """Compute the step; None if its memory could not be had, but a smaller one's may."""
+        try:
+            return self._runner.run(batch, self._draw)
+        except (RuntimeError, MemoryError) as error:
+            if not (is_out_of_memory(error) and self._scheduler.shrink()):
+                raise
+            log.warning("out of memory: smaller steps from now on", exc_info=True)
+            return None
+
+    def _draw(self, seq: TokenSequence) -> Draw:
         live = self._live[seq.request_id]
         try:
             return live.draw(self._grammars)
         except GrammarRefused as refusal:
-            live.failures.append(_too_complex(refusal))
-            return GREEDY
+            live.error = _too_complex(refusal)
+        except Exception:  # as in `_look`
+            log.exception("token not drawn", extra={"request_id": seq.request_id})
+            live.error = Refusal("internal_error", "The next token could not be chosen.")
+        return GREEDY
 
-    def _ending(self, seq: Sequence) -> Completion | None:
+    def _look(self, seq: TokenSequence, now: float) -> Completion | None:
+        """Look at a sequence's newest token; the completion, if it was the last."""
         live = self._live[seq.request_id]
+        completion = self._ending(live)
+        if live.first_token_at is None:
+            live.first_token_at = now
+            self._counters.count_first_token(seconds=now - live.arrived)
+        if completion is not None:
+            seconds = now - live.first_token_at
+            self._counters.count_later_tokens(seq.num_output_tokens - 1, seconds=seconds)
+        return completion
+
+    def _ending(self, live: LiveRequest) -> Completion | None:
         try:
             return live.ending(self._tokenizer.bytes_of)
         except GrammarRefused as refusal:
             return live.failure(_too_complex(refusal))
         except Exception:  # whatever one request's text does, it must not end the others
-            log.exception("completion failed", extra={"request_id": seq.request_id})
+            log.exception("completion failed", extra={"request_id": live.request.request_id})
             return live.failure(Refusal("internal_error", "The completion could not be read."))
+
+
+def _shared_beginning(prompts: Sequence[list[int]]) -> list[int]:
+    for place, tokens in enumerate(zip(*prompts, strict=False)):
+        if len(set(tokens)) > 1:
+            return prompts[0][:place]
+    return min(prompts, key=len, default=[])
 
 
 def _too_complex(refusal: GrammarRefused) -> Refusal:

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from engine.grammars import Grammars
+from engine.param_types import refuse_types
 from engine.refusals import (
+    refuse_fields,
     refuse_length,
     refuse_named_tokens,
     refuse_params,
     refuse_token_ids,
 )
-from engine.requests import Refusal, Request, SamplingParams
+from engine.requests import Refusal, Request
 from engine.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
@@ -42,14 +44,29 @@ class Intake:
 
     def prompts(self, requests: Sequence[Request]) -> list[list[int] | Refusal]:
         """Return each request's prompt as token ids, in order, or its refusal."""
-        items = [self._refuse(request.params) or self._read(request) for request in requests]
+        items = [self._judge(request) for request in requests]
         for chats in (False, True):
             self._encode(items, chats=chats)
         return [self._check(r, item) for r, item in zip(requests, items, strict=True)]
 
-    def _refuse(self, params: SamplingParams) -> Refusal | None:
+    def max_tokens(self, request: Request, prompt: list[int]) -> int:
+        """Completion tokens at most: what it asks for, or all that the context has left."""
+        asked = request.params.max_tokens
+        return self._max_model_len - len(prompt) if asked is None else asked
+
+    def _judge(self, request: Request) -> Item:
+        try:
+            return self._refuse(request) or self._read(request)
+        except Exception:  # whatever one request holds, it must not stop the others
+            log.exception("request not read", extra={"request_id": request.request_id})
+            return Refusal("internal_error", "The request could not be read.")
+
+    def _refuse(self, request: Request) -> Refusal | None:
+        params = request.params
         return (
-            refuse_params(params)
+            refuse_types(request)
+            or refuse_fields(request)
+            or refuse_params(params)
             or refuse_named_tokens(params, vocab_size=self._vocab_size)
             or (self._grammars.refuse(params.grammar) if params.grammar else None)
         )
@@ -58,7 +75,7 @@ class Intake:
         prompt = request.prompt
         if isinstance(prompt, str):
             return Text(prompt, is_chat=False)
-        token_ids = [token for token in prompt if isinstance(token, int)]
+        token_ids = [t for t in prompt if isinstance(t, int) and not isinstance(t, bool)]
         messages = [message for message in prompt if isinstance(message, Mapping)]
         if len(token_ids) == len(prompt):
             return token_ids

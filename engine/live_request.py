@@ -16,24 +16,28 @@ from engine.requests import (
 )
 from engine.sampling import Draw
 from engine.sequence import Sequence
-from engine.shaping import Shaping
+from engine.shaping import Shaping, shapes_logits
 from engine.stopping import Stopping
+from engine.tokenizer import Tokenizer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LiveRequest:
-    """shaping: None if nothing changes its logits
+    """arrived, first_token_at: seconds by the engine's clock
+    shaping: None if nothing changes its logits
     logprobs: of the tokens so far, if asked for
-    failures: why it cannot go on; it ends with the first
+    error: why it cannot go on
     """
 
     request: Request
     seq: Sequence
     stopping: Stopping
     seed: int
+    arrived: float
     shaping: Shaping | None = None
     logprobs: list[TokenLogprobs] = field(default_factory=list)
-    failures: list[Refusal] = field(default_factory=list)
+    error: Refusal | None = None
+    first_token_at: float | None = None
 
     def draw(self, grammars: Grammars) -> Draw:
         """How to choose the next token.  Raises GrammarRefused."""
@@ -52,8 +56,8 @@ class LiveRequest:
     def ending(self, bytes_of: Callable[[int], bytes]) -> Completion | None:
         """Look at the newest token; the completion, if it was the last."""
         seq = self.seq
-        if self.failures:
-            return self.failure(self.failures[0])
+        if self.error is not None:
+            return self.failure(self.error)
         reason = self.stopping.reason(seq.token_ids[-1], seq.num_output_tokens)
         if self.shaping and self.shaping.completes(seq.token_ids[-1]):
             reason = "stop"
@@ -61,6 +65,12 @@ class LiveRequest:
             return None
         text = self.stopping.text(seq.output_ids)
         return replace(self._completion(reason, text=text), logprobs=self._alternatives(bytes_of))
+
+    def overdue(self) -> Completion:
+        """What there is of it when its deadline has passed."""
+        message = f"The request's deadline of {self.request.deadline} s has passed."
+        error = Refusal("deadline_exceeded", message, "deadline")
+        return self._completion("abort", text=self.stopping.text(self.seq.output_ids), error=error)
 
     def failure(self, error: Refusal) -> Completion:
         return self._completion("error", error=error)
@@ -89,6 +99,38 @@ class LiveRequest:
             cached_tokens=self.seq.num_cached_prompt_tokens or 0,
             error=error,
         )
+
+
+def make_live(
+    request: Request,
+    prompt: list[int],
+    *,
+    seq_id: int,
+    tokenizer: Tokenizer,
+    max_tokens: int,
+    now: float,
+) -> LiveRequest:
+    """max_tokens: the request's limit, or that of the model's context"""
+    params = request.params
+    seq = Sequence(
+        seq_id=seq_id,
+        request_id=request.request_id,
+        token_ids=prompt,
+        max_tokens=max_tokens,
+        max_tokens_given=params.max_tokens is not None,
+        priority=request.priority,
+        salt=request.salt,
+        adapter=request.adapter,
+    )
+    eos = frozenset() if params.ignore_eos else tokenizer.eos_token_ids
+    stop_ids = eos.union(params.stop_token_ids)
+    stopping = Stopping(
+        tokenizer.decode, max_tokens=max_tokens, stop_ids=stop_ids, stop=tuple(params.stop)
+    )
+    shaping = None
+    if shapes_logits(params):
+        shaping = Shaping(params, num_prompt_tokens=len(prompt), stop_ids=stop_ids)
+    return LiveRequest(request, seq, stopping, seed_of(request), now, shaping)
 
 
 def seed_of(request: Request) -> int:

@@ -1,6 +1,7 @@
 """The engine alone, offline: a list of requests in, their completions out in the same order."""
 
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Unpack
 
 from engine.config import EngineSettings
@@ -15,10 +16,11 @@ class LLM:
         model: str,
         *,
         on_report: Callable[[str], None] = print,
+        clock: Callable[[], float] = monotonic,
         **settings: Unpack[EngineSettings],
     ) -> None:
         """The arguments are those of `load_engine`, and so is what is raised."""
-        self.engine: Engine = load_engine(model, on_report=on_report, **settings)
+        self.engine: Engine = load_engine(model, on_report=on_report, clock=clock, **settings)
 
     def generate(
         self,

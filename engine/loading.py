@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from time import monotonic
 from typing import Unpack
 
 import torch
@@ -28,12 +29,14 @@ def load_engine(
     model: str,
     *,
     on_report: Callable[[str], None] = print,
+    clock: Callable[[], float] = monotonic,
     **settings: Unpack[EngineSettings],
 ) -> Engine:
     """Load a model and be ready for requests.
 
     model: a Hugging Face folder with safetensors, a .gguf file, or a bundled model's name
     on_report: is told, line by line, what every setting was resolved to
+    clock: seconds, from any start, that never go back
     settings: see EngineSettings
 
     Raises ModelUnusable, with one sentence for a person, if the checkpoint is missing, truncated,
@@ -60,7 +63,7 @@ def load_engine(
         ),
         grammars=grammars,
         tokenizer=tokenizer,
-        max_model_len=config.max_model_len,
+        clock=clock,
     )
 
 

@@ -9,6 +9,10 @@ from collections.abc import Sequence
 from engine.requests import Refusal, Request, SamplingParams
 
 MAX_LOGPROBS = 20  # what OpenAI allows
+# Far beyond what changes anything, and far within what fp32 can be multiplied by.
+MAX_TEMPERATURE = 1000.0
+MAX_PENALTY = 1000.0
+MAX_BIAS = 1e6
 
 
 def refuse_params(params: SamplingParams) -> Refusal | None:
@@ -16,13 +20,13 @@ def refuse_params(params: SamplingParams) -> Refusal | None:
     most_tokens = math.inf if params.max_tokens is None else params.max_tokens
     rules = (
         ("max_tokens", params.max_tokens is None or params.max_tokens >= 1, "at least 1"),
-        ("temperature", 0 <= params.temperature < math.inf, "0 or more"),
+        ("temperature", 0 <= params.temperature <= MAX_TEMPERATURE, "0 to 1000"),
         ("top_p", 0 < params.top_p <= 1, "more than 0 and at most 1"),
         ("top_k", params.top_k >= 0, "0 (all tokens) or more"),
         ("min_p", 0 <= params.min_p <= 1, "0 to 1"),
-        ("repetition_penalty", 0 < params.repetition_penalty < math.inf, "more than 0"),
-        ("presence_penalty", math.isfinite(params.presence_penalty), "a number"),
-        ("frequency_penalty", math.isfinite(params.frequency_penalty), "a number"),
+        ("repetition_penalty", _is_factor(params.repetition_penalty), "0.001 to 1000"),
+        ("presence_penalty", abs(params.presence_penalty) <= MAX_PENALTY, "-1000 to 1000"),
+        ("frequency_penalty", abs(params.frequency_penalty) <= MAX_PENALTY, "-1000 to 1000"),
         ("min_tokens", 0 <= params.min_tokens <= most_tokens, "0 or more, at most max_tokens"),
         ("logprobs", params.logprobs is None or 0 <= params.logprobs <= MAX_LOGPROBS, "0 to 20"),
         ("stop", all(params.stop), "non-empty strings"),
@@ -34,6 +38,16 @@ def refuse_params(params: SamplingParams) -> Refusal | None:
     return None
 
 
+def refuse_fields(request: Request) -> Refusal | None:
+    if request.adapter:
+        message = f"This engine has no adapter {request.adapter!r}."
+        return Refusal("unknown_adapter", message, "adapter")
+    if request.deadline is not None and not 0 < request.deadline < math.inf:
+        message = f"deadline must be more than 0 seconds, not {request.deadline!r}."
+        return Refusal("invalid_value", message, "deadline")
+    return None
+
+
 def refuse_named_tokens(params: SamplingParams, *, vocab_size: int) -> Refusal | None:
     """Refuse tokens that the model does not have, and biases that are no number."""
     named = (("logit_bias", tuple(params.logit_bias)), ("stop_token_ids", params.stop_token_ids))
@@ -42,12 +56,17 @@ def refuse_named_tokens(params: SamplingParams, *, vocab_size: int) -> Refusal |
             if not 0 <= token < vocab_size:
                 message = f"{param} has token id {token}; the model's end at {vocab_size - 1}."
                 return Refusal("invalid_value", message, param)
-    if not all(map(math.isfinite, params.logit_bias.values())):
-        return Refusal("invalid_value", "logit_bias must hold finite numbers.", "logit_bias")
+    if not all(abs(bias) <= MAX_BIAS for bias in params.logit_bias.values()):
+        message = "logit_bias must hold numbers of -1,000,000 to 1,000,000."
+        return Refusal("invalid_value", message, "logit_bias")
     if params.grammar is not None and params.min_tokens:
         message = "min_tokens cannot be kept beside a grammar, which says itself when it may end."
         return Refusal("invalid_value", message, "min_tokens")
     return None
+
+
+def _is_factor(value: float) -> bool:
+    return 1 / MAX_PENALTY <= value <= MAX_PENALTY
 
 
 def refuse_token_ids(token_ids: Sequence[int], *, vocab_size: int) -> Refusal | None:

@@ -72,7 +72,9 @@ class Request:
     prompt: token ids, or text, or chat messages, which the model's own template turns into text.
     tools: definitions that the model's template shows it.  Its calls come back as plain text.
     salt: prefixes are shared only among requests of equal salt.
+    adapter: the adapter whose weights are to be used; empty for the model as it is.
     priority: higher runs first.
+    deadline: seconds, from when the engine gets it, after which it ends as it is; None: no limit.
     """
 
     request_id: str
@@ -80,7 +82,9 @@ class Request:
     params: SamplingParams
     tools: Sequence[Tool] = ()
     salt: str = ""
+    adapter: str = ""
     priority: int = 0
+    deadline: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,7 @@ class Completion:
     """How one request ended.
 
     token_ids holds every sampled token, the one that stopped it included; text stops short of it.
+    finish_reason is "abort" where the request's deadline ended it; `error` then says so.
     cached_tokens: prompt tokens whose K and V were already there.
     logprobs: if they were asked for, one for each token but an end or stop token at the end.
     """

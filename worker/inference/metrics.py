@@ -22,6 +22,10 @@ _COUNTERS = {
     "preemptions": "Sequences whose blocks were taken back.",
     "steps": "Engine steps.",
     "step_seconds": "Time spent in engine steps.",
+    "first_tokens": "Requests that got their first token.",
+    "first_token_seconds": "Time from a request's arrival to its first token.",
+    "later_tokens": "Tokens after the first, of requests that ended.",
+    "later_token_seconds": "Time from first tokens to last, of requests that ended.",
 }
 
 

@@ -133,21 +133,6 @@ def test_the_same_id_twice_is_refused_once(llm):
     assert list(done) == ["twin"]
 
 
-def test_an_exception_in_one_requests_text_ends_that_request_alone(tiny_model_dir):
-    llm = load(tiny_model_dir)
-    engine = llm.engine
-    stops = {"bad": (b"not a string",), "good": ()}
-    engine.add([request(i, PROMPT, max_tokens=4, ignore_eos=True, stop=stops[i]) for i in stops])
-
-    done = run_out(engine)
-
-    assert done["bad"].finish_reason == "error"
-    assert done["bad"].error is not None
-    assert done["bad"].error.code == "internal_error"
-    assert len(done["good"].token_ids) == 4
-    assert engine.stats().kv_blocks_used == 0
-
-
 @pytest.mark.parametrize("steps_before", [0, 3])
 def test_an_aborted_request_is_gone_before_the_next_step(tiny_model_dir, steps_before):
     engine = load(tiny_model_dir).engine
