@@ -5,13 +5,15 @@ TORCH ?= torch==2.13.0
 # Options of `gristmill up`, as in `make up UP="--port 9000 --workers 2"`.
 UP ?=
 JOBS ?= 2
+# Schedules of faults that `make chaos` tries, numbered from 0.
+SEEDS ?= 50
 
 BIN := .venv/bin
 STAMP := .venv/.installed
 CODE := api bench cli engine jobs kernels migrations scripts tests worker
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test check bench fmt migrate lock browser clean
+.PHONY: help install demo up test chaos check bench fmt migrate lock browser clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -37,6 +39,10 @@ up: install ## Run the whole stack on this machine until Ctrl-C
 
 test: install browser ## Run every test against real servers
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# One test at a time, aloud: each schedule is printed before it begins, and named by its seed.
+chaos: install ## Run the fault suite at full length, as in `make chaos SEEDS=50`
+	CHAOS_SEEDS=$(SEEDS) $(BIN)/pytest -v -s --timeout=3600 tests/chaos
 
 check: install ## Check format, lint, types, import contracts, line caps, migrations
 	$(BIN)/ruff format --check .

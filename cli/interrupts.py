@@ -39,8 +39,12 @@ class Interrupts:
     def impatient(self) -> bool:
         return self._received > 1
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
+    def ask(self) -> None:
+        """As if the user had sent a signal; from any thread."""
         self._received += 1
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.ask()
 
 
 def _watched() -> tuple[signal.Signals, ...]:

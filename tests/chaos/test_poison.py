@@ -1,0 +1,57 @@
+"""Law 6 on live workers: whatever a request does to its worker, its neighbours are answered."""
+
+import pytest
+
+from tests.chaos.batches import FaultClient, plain_texts, right_answers
+from tests.chaos.scale import FULL, full_or_short
+from tests.e2e.client import counts
+from tests.fixtures.fault_stack import HANG_AFTER, TTL, Exit, FaultStack
+
+_HUNG = "worker ends: the engine has stopped stepping"
+_SLOW_KILLER = {"r46": "hang"}  # each of its deaths takes HANG_AFTER
+
+
+@pytest.mark.law("P14")
+def test_requests_that_kill_their_workers_are_answered_and_no_neighbour_fails(
+    client: FaultClient, stack: FaultStack
+) -> None:
+    """Two in one shard, one in another: each dies of something else."""
+    texts = plain_texts(full_or_short(280, 60))
+    killers = {"r7": "exit", "r8": "raise", "r45": "eat"} | (_SLOW_KILLER if FULL else {})
+
+    ended = client.wait(client.submit_texts(texts | killers))
+
+    innocent = {name: text for name, text in texts.items() if name not in killers}
+    assert ended.status == "completed"
+    assert counts(ended) == (len(texts), len(innocent), len(killers))
+    assert client.answers(ended) == right_answers(innocent)
+    assert client.failures(ended) == dict.fromkeys(killers, "worker_lost")
+
+
+@pytest.mark.law("P26")
+def test_a_worker_whose_engine_hangs_loses_its_leases_and_is_replaced(
+    client: FaultClient, stack: FaultStack
+) -> None:
+    """It exits with 70 and says why, though its process and its beat live."""
+    stack.exits.clear()
+    texts = plain_texts(20) | {"hung": f"hang-once {stack.folder / 'hung'}"}
+
+    ended = client.wait(client.submit_texts(texts))
+
+    (hung,) = stack.exits
+    assert hung.code == 70
+    assert _HUNG in stack.log(hung.name)
+    assert client.answers(ended) == right_answers(texts)
+
+
+@pytest.mark.law("P27")
+def test_a_step_that_is_busy_for_longer_than_a_lease_lasts_loses_no_lease(
+    client: FaultClient, stack: FaultStack
+) -> None:
+    stack.exits.clear()
+    seconds = (TTL + HANG_AFTER) / 2
+
+    ended = client.wait(client.submit_texts({"long": f"busy {seconds}"}))
+
+    attempts = stack.column("SELECT attempt FROM shards WHERE job_id = :id", id=ended.id[6:])
+    assert (ended.status, attempts, stack.exits) == ("completed", [1], list[Exit]())
