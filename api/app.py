@@ -18,6 +18,7 @@ from api.routes import (
     jobs,
     models,
     operations,
+    quotas,
     results,
     uploads,
     webhook_deliveries,
@@ -35,6 +36,7 @@ _PARTS = (
     uploads,
     webhook_endpoints,
     webhook_deliveries,
+    quotas,
     models,
     operations,
 )

@@ -8,7 +8,7 @@ from fastapi import Depends, Header, Request
 from sqlalchemy.orm import Session
 
 from api.services import Services
-from jobs import keys
+from jobs import keys, quotas
 from jobs.errors import NotAuthenticated, NotFound
 from jobs.ids import parse
 from jobs.keys import Caller
@@ -38,14 +38,20 @@ def caller(
     services: AllServices,
     authorization: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Caller:
-    """Whose key this is.  A transaction of its own, so that no route holds it while it waits."""
+    """Whose key this is, and that it is not too soon for another call.
+
+    A transaction of its own, so that no route holds it while it waits.
+    """
     scheme, _, key = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not key:
         raise NotAuthenticated(
             "Send your API key as 'Authorization: Bearer gm_…'; `gristmill keys create` makes one."
         )
     with services.sessions.begin() as session:
-        return keys.authenticate(session, key.strip())
+        found = keys.authenticate(session, key.strip())
+        if found.rate is not None:
+            quotas.take_turn(session, tenant_id=found.tenant_id, rate=found.rate)
+        return found
 
 
 CurrentCaller = Annotated[Caller, Depends(caller)]

@@ -28,9 +28,12 @@ from jobs.errors import (
     NotAuthenticated,
     NotFound,
     NotPermitted,
+    OverQuota,
     QuotaExceeded,
+    RateLimited,
     RequestRefused,
     StorageUnavailable,
+    TokenLimitExceeded,
     TooLarge,
     UnknownParameter,
 )
@@ -47,7 +50,9 @@ STATUS: dict[type[RequestRefused], int] = {
     NotAuthenticated: 401,
     NotFound: 404,
     NotPermitted: 403,
-    QuotaExceeded: 429,
+    OverQuota: 429,
+    RateLimited: 429,
+    TokenLimitExceeded: 429,
     TooLarge: 413,
     UnknownParameter: 400,
 }
@@ -57,7 +62,6 @@ DATABASE_AWAY = (OperationalError, InterfaceError, PoolTimeout)
 
 _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
-    429: {"Retry-After": "10"},
     503: {"Retry-After": "2"},
 }
 _ROUTING = {404: "unknown_url", 405: "method_not_allowed", 408: "body_timeout"}
@@ -117,7 +121,10 @@ def _kind(status: int) -> str:
 
 
 def _refusal(_: Request, error: Any) -> Response:
-    return refuse(STATUS[type(error)], str(error), code=error.code, param=error.param)
+    headers = {"Retry-After": str(error.retry_after)} if isinstance(error, QuotaExceeded) else None
+    return refuse(
+        STATUS[type(error)], str(error), code=error.code, param=error.param, headers=headers
+    )
 
 
 def _body_refusal(_: Request, error: Any) -> Response:

@@ -1,7 +1,9 @@
-"""`gristmill tenants`: what a tenant may use besides the API, and its drop folders."""
+"""`gristmill tenants`: what a tenant may use besides the API, its drop folders and its quotas."""
 
+from collections.abc import Iterator
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 import typer
@@ -11,10 +13,13 @@ from sqlalchemy.orm import Session
 
 from cli import deployment
 from cli.errors import CommandFailed
-from jobs import drops, keys, locations, tenants, windows
+from jobs import drops, keys, locations, quotas, tenants, windows
+from jobs.quotas import Limits, Usage
 from jobs.requests import BODIES, CHAT_COMPLETIONS
 
-app = typer.Typer(help="Say where in S3 a tenant's files may lie.", no_args_is_help=True)
+app = typer.Typer(
+    help="Say where in S3 a tenant's files may lie, and how much it may have.", no_args_is_help=True
+)
 console = Console()
 
 Name = Annotated[str, typer.Argument(help="The tenant's, as in `gristmill keys create --tenant`.")]
@@ -61,8 +66,53 @@ def drop(
 
 
 @app.command()
+def quota(
+    name: Name,
+    changes: Annotated[
+        list[str], typer.Argument(help="queued-requests=N, queued-tokens, active-batches, …")
+    ],
+    *,
+    data_dir: DataDir = _STANDARD_DIR,
+) -> None:
+    """Limit what a tenant may have at one time, or lift a limit: `storage-bytes=none`.
+
+    The limits are queued-requests, queued-tokens, active-batches, storage-bytes and
+    requests-per-second.
+    """
+    wanted = dict(map(_limit, changes))
+    with deployment.transaction(data_dir) as session:
+        tenant_id = _tenant(session, name)
+        limits = replace(quotas.read_limits(session, tenant_id=tenant_id), **wanted)
+        quotas.set_limits(session, tenant_id=tenant_id, limits=limits)
+    print(f"{name}: {', '.join(f'{what} {limit}' for what, limit in _said(limits))}")
+
+
+def _limit(change: str) -> tuple[str, Any]:
+    """A change as it is written, like `active-batches=3`."""
+    name, _, value = change.partition("=")
+    field = name.replace("-", "_")
+    if field not in {each.name for each in fields(Limits)}:
+        names = ", ".join(each.name.replace("_", "-") for each in fields(Limits))
+        raise CommandFailed(f"{name!r} is no limit; there are {names}")
+    if value == "none":
+        return field, None
+    try:
+        number = float(value) if field == "requests_per_second" else int(value)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**63 or (field == "requests_per_second" and number == 0):
+        raise CommandFailed(f"{name} must be a number, like {name}=100, or {name}=none")
+    return field, number
+
+
+def _said(limits: Limits) -> Iterator[tuple[str, str]]:
+    for what, limit in asdict(limits).items():
+        yield what.replace("_", " "), "unlimited" if limit is None else f"{limit:,}"
+
+
+@app.command()
 def show(name: Name, *, data_dir: DataDir = _STANDARD_DIR) -> None:
-    """Show the prefixes that a tenant may use, and its drop folders."""
+    """Show the prefixes that a tenant may use, its drop folders, and its quotas."""
     table = Table("place", "use", "endpoint", "window")
     with deployment.transaction(data_dir) as session:
         tenant_id = _tenant(session, name)
@@ -71,7 +121,22 @@ def show(name: Name, *, data_dir: DataDir = _STANDARD_DIR) -> None:
         for found in drops.watched(session, tenant_id=tenant_id):
             place = f"s3://{found.bucket}/{found.prefix}"
             table.add_row(place, "drop folder", found.endpoint, found.completion_window)
+        usage = quotas.read_usage(session, tenant_id=tenant_id)
     console.print(table)
+    console.print(_quota_table(usage))
+
+
+def _quota_table(usage: Usage) -> Table:
+    used = {
+        "queued requests": usage.load.requests,
+        "queued tokens": usage.load.tokens,
+        "active batches": usage.load.batches,
+        "storage bytes": usage.storage_bytes,
+    }
+    table = Table("quota", "used", "limit")
+    for what, limit in _said(usage.limits):
+        table.add_row(what, f"{used[what]:,}" if what in used else "", limit)
+    return table
 
 
 def _tenant(session: Session, name: str) -> UUID:

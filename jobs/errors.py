@@ -16,6 +16,9 @@ JobsError
 │   ├── FileChanged
 │   ├── IdempotencyConflict
 │   └── QuotaExceeded
+│       ├── OverQuota
+│       ├── TokenLimitExceeded
+│       └── RateLimited
 ├── BodyRefused               one request's body; its own 400, in the file or in the answer
 ├── BatchRefused              a batch's file; ends the batch as failed
 ├── LeaseLost                 nobody's fault; the work is dropped
@@ -101,7 +104,23 @@ class IdempotencyConflict(RequestRefused):
 
 
 class QuotaExceeded(RequestRefused):
+    """The tenant has its share.  `retry_after`, in seconds, is when it is worth trying again."""
+
+    def __init__(self, message: str, *, param: str | None = None, retry_after: int = 10) -> None:
+        super().__init__(message, param=param)
+        self.retry_after = retry_after
+
+
+class OverQuota(QuotaExceeded):
     code = "quota_exceeded"
+
+
+class TokenLimitExceeded(QuotaExceeded):
+    code = "token_limit_exceeded"
+
+
+class RateLimited(QuotaExceeded):
+    code = "rate_limit_exceeded"
 
 
 class BodyRefused(JobsError):

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from jobs import paging
+from jobs import paging, quotas
 from jobs.errors import NotAllowedNow, NotFound, StorageUnavailable
 from jobs.models import TERMINAL_STATES, File, Job
 from jobs.paging import Cursor, Page
@@ -64,7 +64,15 @@ def stream(
     return bucket.stream(file.storage_key, start=start, end=end, etag=file.etag)
 
 
-def add(session: Session, new: NewFile) -> File:
+def add(session: Session, new: NewFile, *, composed_from: UUID | None = None) -> File:
+    """Make an object in S3 a file.  Raises OverQuota.
+
+    `composed_from` is the upload whose parts it replaces.
+    """
+    if new.bucket is None:
+        quotas.admit_bytes(
+            session, tenant_id=new.tenant_id, size=new.bytes, composed_from=composed_from
+        )
     expires_at = None if new.expires_in is None else func.now() + new.expires_in
     row = insert(File).values(
         id=new.id,

@@ -13,9 +13,10 @@ from sqlalchemy import func
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from jobs import earlier, fairness, files, reading
+from jobs import earlier, fairness, files, quotas, reading
 from jobs.errors import InvalidValue
-from jobs.models import Job, JobKind, JobState, OnInvalidLine, Shard
+from jobs.models import File, Job, JobKind, JobState, OnInvalidLine, Shard
+from jobs.quotas import Load
 from jobs.requests import check_body, expected_output_tokens
 
 
@@ -53,11 +54,16 @@ class NewBatch:
 def create_request_job(session: Session, *, tenant_id: UUID, new: NewJob) -> Job:
     """Add the job and its one shard.  Ring the model's queue after the commit.
 
-    Raises BodyRefused or ModelNotFound: what can be judged now is not left to the worker.
+    Raises BodyRefused or ModelNotFound: what can be judged now is not left to the worker; and
+    QuotaExceeded.
     """
     body = _with_model(new)
     check_body(new.endpoint, body)
     reading.get_model(session, name=new.model)
+    # ASCII: an escaped U+0000 may stand in a text column, a real one may not.
+    line = json.dumps({"custom_id": None, "body": body}, ensure_ascii=True)
+    cost = fairness.cost_of(len(line), expected_output_tokens(body))
+    quotas.admit(session, tenant_id=tenant_id, adds=Load(requests=1, tokens=cost, batches=0))
     job = session.scalars(
         insert(Job)
         .values(
@@ -72,20 +78,20 @@ def create_request_job(session: Session, *, tenant_id: UUID, new: NewJob) -> Job
             in_progress_at=func.now(),
             expires_at=func.now() + new.expires_in,
             total=1,
+            reserved_requests=1,
+            reserved_tokens=cost,
         )
         .returning(Job)
     ).one()
-    _add_shard(session, job, body)
+    _add_shard(session, job, line, cost=cost)
     return job
 
 
-def _add_shard(session: Session, job: Job, body: dict[str, Any]) -> None:
-    # ASCII: an escaped U+0000 may stand in a text column, a real one may not.
-    line = json.dumps({"custom_id": None, "body": body}, ensure_ascii=True)
-    cost = fairness.cost_of(len(line), expected_output_tokens(body))
+def _add_shard(session: Session, job: Job, line: str, *, cost: int) -> None:
+    assert job.model is not None  # as of every request's job
     start = fairness.reserve(
         session,
-        model=body["model"],
+        model=job.model,
         tenant_id=job.tenant_id,
         cost=cost,
         interactive=job.interactive,
@@ -93,7 +99,7 @@ def _add_shard(session: Session, job: Job, body: dict[str, Any]) -> None:
     session.execute(
         insert(Shard).values(
             job_id=job.id,
-            model=body["model"],
+            model=job.model,
             interactive=job.interactive,
             stamp=start.stamp,
             cost=cost,
@@ -104,7 +110,10 @@ def _add_shard(session: Session, job: Job, body: dict[str, Any]) -> None:
 
 
 def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> Job:
-    """Add the job; the control program reads its file.  Ring `control` after the commit."""
+    """Add the job; the control program reads its file.  Ring `control` after the commit.
+
+    Raises NotFound, InvalidValue or QuotaExceeded.
+    """
     file = files.get_for_use(session, tenant_id=tenant_id, file_id=new.input_file_id)
     if file.purpose != files.BATCH:
         raise InvalidValue(
@@ -115,6 +124,8 @@ def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> Job:
         earlier.check_reusable(
             session, tenant_id=tenant_id, job_id=new.reuse_from, endpoint=new.endpoint
         )
+    adds = _estimate(session, file, new)
+    quotas.admit(session, tenant_id=tenant_id, adds=adds)
     return session.scalars(
         insert(Job)
         .values(
@@ -133,9 +144,21 @@ def create_batch(session: Session, *, tenant_id: UUID, new: NewBatch) -> Job:
             webhook_url=new.webhook_url,
             metadata_=new.metadata,
             expires_at=func.now() + new.expires_in,
+            reserved_requests=adds.requests,
+            reserved_tokens=adds.tokens,
         )
         .returning(Job)
     ).one()
+
+
+def _estimate(session: Session, file: File, new: NewBatch) -> Load:
+    """What the batch will count for, as far as it is known before its file is read: all of its
+    lines, and the least that its prompts can be."""
+    if new.retry_of is not None:
+        parent = session.get_one(Job, new.retry_of)
+        return Load(requests=parent.total - parent.completed, tokens=0, batches=1)
+    tokens = 0 if new.reuse_from is not None else fairness.cost_of(file.bytes, 0)
+    return Load(requests=file.lines, tokens=tokens, batches=1)
 
 
 def _with_model(new: NewJob) -> dict[str, Any]:

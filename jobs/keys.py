@@ -33,11 +33,12 @@ _NO_KEY = hashlib.sha256(b"").digest()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request."""
+    """Who sent a request.  `rate`: how many its tenant may send a second, if not any number."""
 
     tenant_id: UUID
     key_id: str
     admin: bool
+    rate: float | None = None
 
 
 def create_tenant(session: Session, secrets: Secrets, *, name: str) -> UUID:
@@ -107,7 +108,8 @@ def list_keys(session: Session, *, tenant_id: UUID) -> Sequence[ApiKey]:
 
 _FIND = text("""
     SELECT tenant_id, admin, secret_sha256,
-           coalesce(last_used_at < now() - interval '1 minute', true) AS unseen
+           coalesce(last_used_at < now() - interval '1 minute', true) AS unseen,
+           (SELECT max_requests_per_second FROM tenants t WHERE t.id = tenant_id) AS rate
       FROM api_keys
      WHERE id = :id AND revoked_at IS NULL AND coalesce(expires_at > now(), true)
 """)
@@ -129,7 +131,7 @@ def authenticate(session: Session, key: str) -> Caller:
         raise NotAuthenticated("This API key is not valid: it is unknown, revoked or expired.")
     if row.unseen:
         session.execute(_TOUCH, {"id": key_id})
-    return Caller(row.tenant_id, key_id, row.admin)
+    return Caller(row.tenant_id, key_id, row.admin, row.rate)
 
 
 def _hash(secret: str) -> bytes:

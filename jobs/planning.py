@@ -12,7 +12,8 @@ import psycopg
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from jobs import fairness, finishing, job_leases
+from jobs import fairness, finishing, job_leases, quotas
+from jobs.errors import BatchRefused, TokenLimitExceeded
 from jobs.models import JobState, OnInvalidLine
 from jobs.results import SegmentDraft, put
 
@@ -108,7 +109,8 @@ _ADD_SHARD = text("""
 _START = text("""
     UPDATE jobs
        SET state = 'in_progress', owner = NULL, in_progress_at = now(), model = :model,
-           total = :total, errors = CAST(:errors AS jsonb)
+           total = :total, errors = CAST(:errors AS jsonb),
+           reserved_requests = :total, reserved_tokens = :cost
      WHERE id = :job_id
 """)
 
@@ -168,10 +170,14 @@ class Plan:
 
 
 def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
-    """Insert the stamped shards and start the job.  Raises LeaseLost."""
+    """Insert the stamped shards and start the job.
+
+    Raises LeaseLost, or BatchRefused where the tenant's quota has no room for it.
+    """
     job_leases.hold(session, lease, JobState.VALIDATING)
     wanted = session.execute(_WANTED, {"job_id": lease.job_id}).one()
     cost = sum(shard.cost for shard in plan.shards)
+    _admit(session, lease, cost)
     start = fairness.reserve(
         session,
         model=plan.model,
@@ -185,8 +191,15 @@ def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
     if shards:  # none where every row is finished already
         same = {"interactive": wanted.interactive, "paused": wanted.paused}
         session.execute(_ADD_SHARD, [shard | same for shard in shards])
-    values = {"job_id": lease.job_id, "model": plan.model, "total": plan.total}
+    values = {"job_id": lease.job_id, "model": plan.model, "total": plan.total, "cost": cost}
     session.execute(_START, values | {"errors": plan.errors})
+
+
+def _admit(session: Session, lease: PlanLease, cost: int) -> None:
+    try:
+        quotas.admit_planned(session, tenant_id=lease.tenant_id, job_id=lease.job_id, tokens=cost)
+    except TokenLimitExceeded as refusal:
+        raise BatchRefused(refusal.code, str(refusal)) from refusal
 
 
 def _shard_values(

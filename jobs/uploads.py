@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.orm import Session
 
-from jobs import files
+from jobs import files, quotas
 from jobs.errors import InvalidValue, NotAllowedNow, NotFound
 from jobs.files import NewFile
 from jobs.models import File, Upload, UploadPart, UploadState
@@ -41,6 +41,8 @@ class NewPart:
 
 
 def create(session: Session, *, tenant_id: UUID, new: NewUpload) -> Upload:
+    """Begin an upload.  Raises OverQuota if its file could not be kept."""
+    quotas.admit_bytes(session, tenant_id=tenant_id, size=new.bytes)
     return session.scalars(
         insert(Upload)
         .values(
@@ -99,8 +101,9 @@ def new_part(upload: Upload, *, size: int = 0, presigned: bool = False) -> NewPa
 
 
 def add_part(session: Session, *, tenant_id: UUID, new: NewPart) -> UploadPart:
-    """Raises NotAllowedNow if the upload has ended meanwhile, or has too many parts."""
+    """Raises NotAllowedNow if the upload has ended meanwhile, or has too many parts; OverQuota."""
     get_pending(session, tenant_id=tenant_id, upload_id=new.upload_id)
+    quotas.admit_bytes(session, tenant_id=tenant_id, size=new.bytes)
     there = select(func.count()).where(UploadPart.upload_id == new.upload_id)
     if session.scalars(there).one() >= MAX_PARTS:
         raise NotAllowedNow(f"An upload has at most {MAX_PARTS:,} parts; send larger ones.")
@@ -137,7 +140,7 @@ def finish(
     if done is not None:
         return done
     get_pending(session, tenant_id=tenant_id, upload_id=upload_id)
-    file = files.add(session, new)
+    file = files.add(session, new, composed_from=upload_id)
     ended = update(Upload).where(Upload.id == upload_id)
     ended = ended.values(state=UploadState.COMPLETED, file_id=file.id, part_ids=list(part_ids))
     return session.scalars(ended.returning(Upload)).one(), file

@@ -19,7 +19,7 @@ from api.schemas.given import ListOf
 from api.schemas.sent import FileQuery
 from api.services import Services
 from api.upload_form import FILE_FIELDS
-from jobs import files, ids, locations, tenants
+from jobs import files, ids, locations, quotas, tenants
 from jobs.models import File
 from jobs.paging import Cursor
 from jobs.references import read_reference
@@ -63,6 +63,8 @@ async def upload_file(request: Request, once: OneAnswer, services: AllServices) 
 
 def _store(request: Request, services: Services, once: Once) -> str:
     storage, tenant_id = services.storage, once.caller.tenant_id
+    with services.sessions.begin() as session:  # a full store need not be sent the file first
+        quotas.admit_bytes(session, tenant_id=tenant_id, size=1)
     new = receiving.receive_file(request, storage, tenant_id=tenant_id, limits=services.limits)
     # The content stands in for the body, whose boundary differs each time it is sent.
     same = "\n".join((new.purpose, new.filename, new.sha256, str(new.expires_in)))

@@ -5,7 +5,7 @@ change.  The laws of state stand here as CHECK constraints, and each hot query h
 The states of a job and of a shard are drawn in docs/architecture.md.
 """
 
-from jobs.models.accounts import ApiKey, IdempotencyKey, Model, Tenant
+from jobs.models.accounts import ApiKey, IdempotencyKey, Model, RateBucket, Tenant
 from jobs.models.base import Base
 from jobs.models.deliveries import Delivery, Event
 from jobs.models.drops import Drop, DropObject
@@ -45,6 +45,7 @@ __all__ = [
     "JobState",
     "Model",
     "OnInvalidLine",
+    "RateBucket",
     "Request",
     "Result",
     "RollCall",

@@ -3,10 +3,10 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ARRAY, CheckConstraint, ForeignKey, LargeBinary, Text
+from sqlalchemy import ARRAY, BigInteger, CheckConstraint, ForeignKey, LargeBinary, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from jobs.models.base import Base, created_at_now, uuid_key
+from jobs.models.base import BUSY_TABLE, Base, created_at_now, uuid_key
 
 
 class Tenant(Base):
@@ -18,9 +18,30 @@ class Tenant(Base):
     webhook_secret: Mapped[bytes] = mapped_column(LargeBinary)  # encrypted, see jobs/secrets.py
     # Where else in S3 its files may lie: `s3://bucket/folder/`, see jobs/locations.py.
     allowed_prefixes: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default="{}")
+    # What it may have at one time, see jobs/quotas.py; null: as much as it likes.
+    max_queued_requests: Mapped[int | None] = mapped_column(BigInteger)
+    max_queued_tokens: Mapped[int | None] = mapped_column(BigInteger)
+    max_active_batches: Mapped[int | None] = mapped_column(BigInteger)
+    max_storage_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    max_requests_per_second: Mapped[float | None]
     created_at: Mapped[datetime] = created_at_now()
 
-    __table_args__ = (CheckConstraint("weight > 0", name="weight"),)
+    __table_args__ = (
+        CheckConstraint("weight > 0", name="weight"),
+        CheckConstraint("max_requests_per_second > 0", name="rate"),
+    )
+
+
+class RateBucket(Base):
+    """The calls that a tenant with a rate still has: filled by time, one taken by each call."""
+
+    __tablename__ = "rate_buckets"
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey(Tenant.id), primary_key=True)
+    level: Mapped[float]
+    filled_at: Mapped[datetime] = created_at_now()
+
+    __table_args__ = (BUSY_TABLE,)
 
 
 class ApiKey(Base):

@@ -49,6 +49,10 @@ class Job(Base):
     expires_at: Mapped[datetime]
     deleted_at: Mapped[datetime | None]  # by its owner; the sweeper takes the rest away
 
+    # What it counts for in its tenant's quotas until it ends: an estimate until it is planned.
+    reserved_requests: Mapped[int] = mapped_column(server_default="0")
+    reserved_tokens: Mapped[int] = mapped_column(BigInteger, server_default="0")
+
     errors: Mapped[list[dict[str, Any]] | None]  # what validation found
     total: Mapped[int] = mapped_column(server_default="0")
     # Frozen when the job becomes terminal.  While it runs, sum its segments.
@@ -75,6 +79,13 @@ class Job(Base):
             "kind",
             "state",
             "created_at",
+            postgresql_where=text("state NOT IN ('completed', 'failed', 'cancelled', 'expired')"),
+        ),
+        Index(
+            "jobs_reserved",
+            "tenant_id",
+            "kind",
+            postgresql_include=["reserved_requests", "reserved_tokens"],
             postgresql_where=text("state NOT IN ('completed', 'failed', 'cancelled', 'expired')"),
         ),
         Index("jobs_deleted", "id", postgresql_where=text("deleted_at IS NOT NULL")),

@@ -7,8 +7,9 @@ from typer.testing import CliRunner, Result
 
 from cli.errors import CommandFailed
 from cli.main import app
-from jobs import drops, tenants
+from jobs import drops, quotas, tenants
 from jobs.errors import InvalidValue
+from jobs.quotas import Limits
 from tests.fixtures.work import Work
 
 Run = Callable[..., Result]
@@ -88,3 +89,34 @@ def test_what_is_wrong_is_said(
 
     assert isinstance(result.exception, error)
     assert says in str(result.exception)
+
+
+def limits(work: Work) -> Limits:
+    with work.sessions() as session:
+        return quotas.read_limits(session, tenant_id=work.tenant_id)
+
+
+def test_quotas_are_set_one_by_one_shown_with_what_is_used_and_lifted(work: Work, run: Run) -> None:
+    run("quota", "acme", "queued-requests=1000", "requests-per-second=2.5")
+    run("quota", "acme", "active-batches=3")
+    assert limits(work) == Limits(1000, None, 3, None, 2.5)
+    work.add_batch()
+
+    shown = run("show", "acme").stdout
+    result = run("quota", "acme", "queued-requests=none")
+
+    assert ["active batches", "1", "3"] in [
+        [cell.strip() for cell in line.strip("│┃ ").split("│")] for line in shown.splitlines()
+    ]
+    assert "queued requests unlimited" in result.stdout
+    assert limits(work) == Limits(None, None, 3, None, 2.5)
+
+
+@pytest.mark.parametrize(
+    "change", ["disk=3", "queued-requests", "queued-requests=-1", "requests-per-second=0", "=3"]
+)
+def test_a_limit_that_is_none_is_refused(work: Work, run: Run, change: str) -> None:
+    result = run("quota", "acme", change)
+
+    assert isinstance(result.exception, CommandFailed)
+    assert limits(work) == Limits(None, None, None, None, None)
