@@ -4,12 +4,31 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Literal, TypeAlias
 
-from engine.config import DTYPES
+from engine.completion_lines import completion_lines
+from engine.config import DTYPES, EngineSettings
 from engine.errors import EngineError
 from engine.llm import LLM
 from engine.progress import Progress
-from engine.workload import completion_lines, read_workload
+from engine.workload import read_workload
+
+SizeName: TypeAlias = Literal[
+    "max_model_len",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "memory_fraction",
+    "kv_cache_bytes",
+    "block_size",
+]
+SIZES: dict[SizeName, tuple[type, str]] = {
+    "max_model_len": (int, "tokens of prompt and completion together"),
+    "max_num_seqs": (int, "sequences of one step"),
+    "max_num_batched_tokens": (int, "tokens of one step"),
+    "memory_fraction": (float, "of the card's memory, for weights, KV and activations"),
+    "kv_cache_bytes": (int, "of KV, instead of what memory_fraction leaves"),
+    "block_size": (int, "tokens of a KV block"),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,11 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _generate(args: argparse.Namespace) -> None:
     items = read_workload(args.workload)
-    llm = LLM(args.model, device=args.device, precision=args.precision, on_report=_tell)
-    progress = Progress(len(items), sys.stderr)
-    completions = llm.generate([item.request for item in items], on_completion=progress.update)
+    llm = LLM(args.model, on_report=_tell, **_settings(args))
+    requests = [request for item in items for request in item.requests()]
+    progress = Progress(len(requests), sys.stderr)
+    completions = llm.generate(requests, on_completion=progress.update)
     progress.finish()
-    lines = completion_lines(items, completions)
+    lines = completion_lines(items, {each.request_id: each for each in completions})
     if args.output is None:
         sys.stdout.writelines(lines)
         return
@@ -37,6 +57,14 @@ def _generate(args: argparse.Namespace) -> None:
     with unfinished.open("w", encoding="utf-8") as file:
         file.writelines(lines)
     os.replace(unfinished, args.output)
+
+
+def _settings(args: argparse.Namespace) -> EngineSettings:
+    settings: EngineSettings = {"device": args.device, "precision": args.precision}
+    for name in SIZES:
+        if getattr(args, name) is not None:
+            settings[name] = getattr(args, name)
+    return settings
 
 
 def _tell(line: str) -> None:
@@ -52,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     generate.add_argument("--output", type=Path, help="JSONL in input order; default: stdout")
     generate.add_argument("--precision", default="auto", choices=["auto", *DTYPES])
     generate.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N")
+    for name, (kind, words) in SIZES.items():
+        generate.add_argument(f"--{name.replace('_', '-')}", type=kind, help=words)
     return parser
 
 

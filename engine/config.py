@@ -35,13 +35,16 @@ class EngineSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """num_blocks: KV blocks of block_size tokens."""
+    """num_blocks: KV blocks of block_size tokens
+    memory_fraction: what decided how many, unless kv_cache_bytes was given or there is no card
+    """
 
     max_model_len: int
     max_num_seqs: int
     max_num_batched_tokens: int
     block_size: int
     num_blocks: int
+    memory_fraction: float
 
     @property
     def num_kv_tokens(self) -> int:

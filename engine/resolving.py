@@ -42,6 +42,7 @@ def resolve_config(
     settings: EngineSettings, shape: ModelShape, *, device: torch.device, dtype: torch.dtype
 ) -> EngineConfig:
     """Called with the weights loaded.  Raises ModelUnusable if `max_model_len` cannot fit."""
+    _refuse_sizes(settings)
     max_num_seqs, max_num_batched_tokens = STEP_SIZES[device.type]
     max_num_seqs = settings.get("max_num_seqs") or max_num_seqs
     max_num_batched_tokens = settings.get("max_num_batched_tokens") or max(
@@ -53,9 +54,10 @@ def resolve_config(
             f"max_num_seqs {max_num_seqs}: every sequence needs one token a step"
         )
     block_size = settings.get("block_size", 16)
+    memory_fraction = settings.get("memory_fraction", 0.9)
     kv_bytes = settings.get("kv_cache_bytes") or memory_for_kv(
         device,
-        memory_fraction=settings.get("memory_fraction", 0.9),
+        memory_fraction=memory_fraction,
         reserve=_activation_bytes(shape, max_num_seqs, max_num_batched_tokens, dtype),
     )
     num_blocks = kv_bytes // (block_size * kv_bytes_per_token(shape, dtype))
@@ -66,7 +68,24 @@ def resolve_config(
         max_num_batched_tokens=max_num_batched_tokens,
         block_size=block_size,
         num_blocks=num_blocks,
+        memory_fraction=memory_fraction,
     )
+
+
+def _refuse_sizes(settings: EngineSettings) -> None:
+    sizes = {
+        "max_model_len": settings.get("max_model_len"),
+        "max_num_seqs": settings.get("max_num_seqs"),
+        "max_num_batched_tokens": settings.get("max_num_batched_tokens"),
+        "kv_cache_bytes": settings.get("kv_cache_bytes"),
+        "block_size": settings.get("block_size"),
+    }
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ModelUnusable(f"{name} must be at least 1, not {size}")
+    fraction = settings.get("memory_fraction", 1.0)
+    if not 0 < fraction <= 1:
+        raise ModelUnusable(f"memory_fraction must be more than 0 and at most 1, not {fraction}")
 
 
 def kv_bytes_per_token(shape: ModelShape, dtype: torch.dtype) -> int:

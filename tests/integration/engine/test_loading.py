@@ -32,7 +32,8 @@ def test_startup_says_what_every_setting_became(tiny_model_dir):
 
     assert lines == [
         f"model {tiny_model_dir}: float32 on cpu",
-        "max_model_len 500, max_num_seqs 64, max_num_batched_tokens 512",
+        "max_model_len 500, max_num_seqs 64, max_num_batched_tokens 512, "
+        "block_size 16, kv_cache_bytes 1048576, memory_fraction 0.9",
         "KV cache: 0.00 GiB, 128 blocks of 16 tokens, 2048 tokens; "
         "maximum concurrency for 500 tokens per request: 4.0x",
     ]
@@ -53,6 +54,9 @@ def test_max_model_len_defaults_to_what_fits(tiny_model_dir):
         ({"max_model_len": 513}, "513 is more than the 512 positions"),
         ({"kv_cache_bytes": 100}, "room for no block"),
         ({"max_num_seqs": 8, "max_num_batched_tokens": 4}, "4 is less than max_num_seqs 8"),
+        ({"max_num_seqs": 0}, "max_num_seqs must be at least 1, not 0"),
+        ({"block_size": -16}, "block_size must be at least 1, not -16"),
+        ({"memory_fraction": 1.5}, "memory_fraction must be .* at most 1, not 1.5"),
         ({"device": "abacus"}, "'abacus' is none of auto, cpu, cuda"),
         ({"device": "cuda:99"}, "'cuda:99' is not here"),
         ({"precision": "int3"}, "'int3' is none of auto, fp32"),
