@@ -15,6 +15,7 @@ from api.settings import ApiSettings
 from jobs import reading
 from jobs.errors import StorageUnavailable
 from jobs.settings import SettingsUnusable, read
+from jobs.storage_probe import probe
 
 # Seconds that open requests have after SIGTERM.  Waiting ones are let go at once.
 _GRACE = 20
@@ -80,7 +81,7 @@ def _check(services: Services) -> None:
             f"Postgres does not answer at DATABASE__URL: {cause}. Start it, or correct the URL."
         ) from None
     try:
-        services.storage.probe()
+        probe(services.storage)
     except StorageUnavailable as error:
         raise CannotStart(f"The bucket of STORAGE__… cannot be used: {error}.") from None
 

@@ -54,7 +54,13 @@ class MultipartWrite:
             # S3 silently leaves out parts that the list misses.
             written = self._s3.head_object(Bucket=self._bucket, Key=self._key)["ContentLength"]
         if written != self.size:
+            self._withdraw()
             raise StorageUnavailable(f"S3: {self._key} has {written} bytes, {self.size} were sent")
+
+    def _withdraw(self) -> None:
+        """Nobody may take half an object for the whole, also where they know its key."""
+        with errors_named():
+            self._s3.delete_object(Bucket=self._bucket, Key=self._key)
 
     def abort(self) -> None:
         abort(self._s3, self._bucket, self._key, self._id)

@@ -5,7 +5,6 @@ call has a deadline and a bounded number of tries; then it raises StorageUnavail
 """
 
 import copy
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -53,6 +52,18 @@ class Storage:
     def put(self, key: str, data: bytes) -> None:
         with errors_named():
             self._s3.put_object(Bucket=self.bucket, Key=key, Body=data)
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Write an object unless there is one.  Not every store heeds the condition."""
+        try:
+            self._s3.put_object(Bucket=self.bucket, Key=key, Body=data, IfNoneMatch="*")
+        except BotoCoreError as error:
+            raise StorageUnavailable(f"S3: {error}") from error
+        except ClientError as error:
+            if status_of(error) in (409, 412):
+                return False
+            raise StorageUnavailable(f"S3: {error}") from error
+        return True
 
     def upload(self, key: str, chunks: Iterable[bytes]) -> int:
         """Write one object from `chunks` in multipart, holding one part in memory.
@@ -163,15 +174,3 @@ class Storage:
             names = [bucket["Name"] for bucket in self._s3.list_buckets()["Buckets"]]
             if self.bucket not in names:
                 self._s3.create_bucket(Bucket=self.bucket)
-
-    def probe(self) -> None:
-        """Refuse a store that does not give back what it was given.
-
-        Old servers wrote the chunk framing of newer clients into the object (seaweedfs#6548).
-        """
-        key, sent = f"probe/{uuid.uuid4().hex}", b"gristmill\x00probe\n" * 64
-        self.put(key, sent)
-        got = self.read(key)
-        self.delete([key])
-        if got != sent:
-            raise StorageUnavailable(f"S3: bucket {self.bucket} changes what is written to it")

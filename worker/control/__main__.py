@@ -6,6 +6,7 @@ Several may run beside each other; at least one always should.
 from jobs.doorbell import CONTROL
 from jobs.settings import read
 from jobs.storage import Storage
+from jobs.storage_probe import probe
 from worker import celery_program, process
 from worker.control.assembly import assemble
 from worker.control.tasks import register
@@ -17,7 +18,7 @@ _GRACE = 30.0  # seconds to finish what timers have begun
 def main() -> None:
     settings = read(ControlSettings)
     storage = Storage(settings.storage)
-    storage.probe()
+    probe(storage)
     process.serve_metrics(settings.metrics)
 
     worker = assemble(settings, storage)

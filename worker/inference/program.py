@@ -7,6 +7,7 @@ from prometheus_client import REGISTRY
 from jobs.doorbell import inference_queue
 from jobs.settings import read
 from jobs.storage import Storage
+from jobs.storage_probe import probe
 from worker import celery_program, process
 from worker.inference.assembly import assemble
 from worker.inference.batch_engine import BatchEngine
@@ -23,9 +24,11 @@ def main(load: Callable[[ModelSettings], BatchEngine]) -> None:
     settings = read(InferenceSettings)
     model = settings.model.name
     storage = Storage(settings.storage)
-    storage.probe()
+    probe(storage)
     worker = assemble(settings, load(settings.model), storage)
-    REGISTRY.register(EngineCollector(worker.host.stats, model=model))
+    REGISTRY.register(
+        EngineCollector(worker.host.stats, worker.host.seconds_without_progress, model=model)
+    )
     process.serve_metrics(settings.metrics)
 
     broker_url = settings.broker.url.get_secret_value()

@@ -8,6 +8,7 @@ from jobs.errors import FileChanged, StorageRefused, StorageUnavailable
 from jobs.multipart import PART_SIZE
 from jobs.settings import StorageSettings
 from jobs.storage import Storage
+from tests.fixtures.changing_proxy import changed, without_first_part
 
 
 @pytest.mark.parametrize("size", [0, 1, PART_SIZE - 1, PART_SIZE, 2 * PART_SIZE + 7])
@@ -95,12 +96,20 @@ def test_deleted_objects_are_gone(storage: Storage) -> None:
         storage.read("a")
 
 
-def test_the_probe_is_content_with_a_good_store(storage: Storage) -> None:
-    storage.probe()
+def test_an_object_is_written_once_where_there_is_none(storage: Storage) -> None:
+    assert storage.put_new("k", b"first")
+    assert not storage.put_new("k", b"second")
+    assert storage.read("k") == b"first"
 
 
-def test_a_store_that_does_not_answer_is_named_so(storage_settings: StorageSettings) -> None:
-    nobody = storage_settings.model_copy(update={"endpoint": "http://127.0.0.1:1"})
+@pytest.mark.law("P23")
+def test_an_object_that_lost_a_part_is_refused_and_taken_away(
+    storage: Storage, storage_settings: StorageSettings
+) -> None:
+    with (
+        changed(storage_settings, asked=without_first_part) as settings,
+        pytest.raises(StorageUnavailable, match=f"has {PART_SIZE} bytes, {2 * PART_SIZE} were"),
+    ):
+        Storage(settings).upload("k", [b"a" * PART_SIZE, b"b" * PART_SIZE])
 
-    with pytest.raises(StorageUnavailable, match="Could not connect"):
-        Storage(nobody).probe()
+    assert storage.find("k") is None
