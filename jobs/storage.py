@@ -7,7 +7,7 @@ call has a deadline and a bounded number of tries; then it raises StorageUnavail
 import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -29,6 +29,12 @@ class StoredObject:
     key: str
     size: int
     etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedObject:
+    key: str
+    modified: datetime  # by the store's clock
 
 
 class Storage:
@@ -132,6 +138,15 @@ class Storage:
                 for found in page.get("Contents", ()):
                     yield StoredObject(found["Key"], found["Size"], found["ETag"])
 
+    def page(self, *, after: str) -> list[ListedObject]:
+        """The 1,000 objects of the bucket whose keys follow `after`."""
+        with errors_named():
+            answer = self._s3.list_objects_v2(Bucket=self.bucket, StartAfter=after)
+        return [
+            ListedObject(found["Key"], found["LastModified"])
+            for found in answer.get("Contents", ())
+        ]
+
     def presign(self, key: str, *, expires_in: int, etag: str | None = None) -> str:
         """A link that reads one object for `expires_in` seconds.  Raises FileChanged."""
         if etag is not None:
@@ -159,15 +174,16 @@ class Storage:
                 page = [{"Key": key} for key in keys[at : at + _DELETE_PAGE]]
                 self._s3.delete_objects(Bucket=self.bucket, Delete={"Objects": page})  # type: ignore[typeddict-item]
 
-    def abort_uploads(self, *, older_than: timedelta) -> None:
-        """Give back the space of multipart writes that nobody will complete."""
-        began_before = datetime.now(UTC) - older_than
-        pages = self._s3.get_paginator("list_multipart_uploads")
+    def abort_uploads(self, *, begun_before: datetime) -> int:
+        """Give back the space of multipart writes that nobody will complete; of how many."""
+        pages, aborted = self._s3.get_paginator("list_multipart_uploads"), 0
         with errors_named():
             for page in pages.paginate(Bucket=self.bucket):
                 for upload in page.get("Uploads", ()):
-                    if upload["Initiated"] < began_before:
+                    if upload["Initiated"] < begun_before:
                         abort(self._s3, self.bucket, upload["Key"], upload["UploadId"])
+                        aborted += 1
+        return aborted
 
     def ensure_bucket(self) -> None:
         with errors_named():

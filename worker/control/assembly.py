@@ -13,6 +13,7 @@ from worker.control.drops import DropWatch
 from worker.control.finalizer import Finalizer
 from worker.control.hands import Hands
 from worker.control.janitor import Janitor
+from worker.control.orphans import OrphanCollector
 from worker.control.planner import Planner
 from worker.control.rescuer import Rescuer
 from worker.control.sweeper import Sweeper
@@ -82,5 +83,6 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
         Timer(hands.let_go_strays, interval=beat_interval, name="strays"),
         Timer(watch.look, interval=settings.drops.look_every.total_seconds(), name="drops"),
         Timer(janitor.tidy, interval=_TIDY_EVERY, name="janitor"),
+        Timer(OrphanCollector(sessions, storage).collect, interval=_TIDY_EVERY, name="orphans"),
     )
     return ControlWorker(beat, desk, courier, timers)

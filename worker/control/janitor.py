@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from jobs import collecting
+from jobs import collecting, metrics, orphans
 from jobs.collecting import Garbage
 from jobs.database import Sessions
 from jobs.storage import Storage
@@ -25,20 +25,30 @@ _BROKEN_AFTER = timedelta(days=1)
 
 
 class Janitor:
-    def __init__(self, sessions: Sessions, storage: Storage) -> None:
+    def __init__(
+        self, sessions: Sessions, storage: Storage, *, broken_after: timedelta = _BROKEN_AFTER
+    ) -> None:
         self._sessions = sessions
         self._storage = storage
+        self._broken_after = broken_after
 
     def tidy(self) -> None:
         """One round."""
         with self._sessions.begin() as session:
             collecting.expire_uploads(session)
-        self._collect(collecting.parts, collecting.forget_parts)
-        self._collect(collecting.files, collecting.forget_files)
-        self._storage.abort_uploads(older_than=_BROKEN_AFTER)
+        self._collect("part", collecting.parts, collecting.forget_parts)
+        self._collect("file", collecting.files, collecting.forget_files)
+        self._abort_broken_writes()
+
+    def _abort_broken_writes(self) -> None:
+        with self._sessions() as session:
+            begun_before = orphans.moment_before_now(session, self._broken_after)
+        aborted = self._storage.abort_uploads(begun_before=begun_before)
+        metrics.OBJECTS_COLLECTED.labels("upload").inc(aborted)
 
     def _collect(
         self,
+        kind: str,
         find: Callable[..., list[Garbage]],
         forget: Callable[[Session, Sequence[UUID]], None],
     ) -> None:
@@ -50,4 +60,5 @@ class Janitor:
             self._storage.delete([each.storage_key for each in garbage])
             with self._sessions.begin() as session:
                 forget(session, [each.row_id for each in garbage])
+            metrics.OBJECTS_COLLECTED.labels(kind).inc(len(garbage))
             log.info("objects deleted", extra={"objects": len(garbage)})

@@ -6,6 +6,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from prometheus_client import REGISTRY
 from sqlalchemy import text
 
 from jobs import uploads
@@ -155,11 +156,31 @@ def test_a_part_that_may_still_come_by_its_link_is_waited_for(
     assert storage.find(linked) is not None
 
 
-def test_a_write_that_nobody_will_complete_gives_its_space_back(storage: Storage) -> None:
+def test_a_write_that_nobody_will_complete_gives_its_space_back(
+    work: Work, storage: Storage
+) -> None:
+    a_day_later = Janitor(work.sessions, storage, broken_after=timedelta(days=-1))
+
     def chunks_of_a_process_that_dies() -> Iterator[bytes]:
         yield b"x" * PART_SIZE
-        storage.abort_uploads(older_than=timedelta(days=-1))  # what the janitor does a day later
+        a_day_later.tidy()
         yield b"x" * PART_SIZE
 
+    before = collected("upload")
     with pytest.raises(StorageUnavailable, match="NoSuchUpload"):
         storage.upload("k", chunks_of_a_process_that_dies())
+    assert collected("upload") == before + 1
+
+
+def collected(kind: str) -> float:
+    sample = REGISTRY.get_sample_value("gristmill_objects_collected_total", {"kind": kind})
+    return sample or 0
+
+
+def test_a_write_that_is_under_way_goes_on(work: Work, storage: Storage, janitor: Janitor) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"x" * PART_SIZE
+        janitor.tidy()
+        yield b"x" * PART_SIZE
+
+    assert storage.upload("k", chunks()) == 2 * PART_SIZE
