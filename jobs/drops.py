@@ -27,13 +27,16 @@ RESULTS = (".output.jsonl", ".error.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class EndedObject:
-    """A dropped object whose batch has ended.  `newest`: no later version of it was dropped."""
+    """A dropped object whose batch has ended.  `newest`, `first`: no version of it was dropped
+    later, or earlier.  `written`: those of "output" and "error" that lie beside it by its batch."""
 
     location: Location
     job_id: UUID
     state: JobState
     errors: list[dict[str, Any]]
     newest: bool
+    first: bool
+    written: frozenset[str]
 
 
 def stem(location: Location) -> str:
@@ -118,6 +121,14 @@ _TAKE = text("""
 """)
 
 
+# An earlier version that still runs keeps its results here, or they might lie beside the newer.
+_SUPERSEDE = text("""
+    UPDATE jobs j SET output_prefix = NULL
+      FROM drop_objects o
+     WHERE o.drop_id = :drop_id AND o.key = :key AND o.job_id = j.id AND j.finished_at IS NULL
+""")
+
+
 def take(session: Session, drop: Drop, new: NewFile) -> bool:
     """Make a batch of an object.  False if somebody has, or the folder is watched no more."""
     name = {"drop_id": drop.id, "key": new.storage_key, "etag": new.etag}
@@ -132,15 +143,23 @@ def take(session: Session, drop: Drop, new: NewFile) -> bool:
         output_prefix=stem(Location(drop.bucket, new.storage_key)),
     )
     job = intake.create_batch(session, tenant_id=drop.tenant_id, new=batch)
+    session.execute(_SUPERSEDE, {"drop_id": drop.id, "key": new.storage_key})
     session.execute(update(DropObject).filter_by(**name).values(job_id=job.id))
     return True
 
 
 _ENDED = text("""
     SELECT d.bucket, o.key, o.job_id, j.state, coalesce(j.errors, '[]') AS errors,
-           NOT EXISTS (SELECT 1 FROM drop_objects later
-                        WHERE later.drop_id = o.drop_id AND later.key = o.key
-                          AND later.created_at > o.created_at) AS newest
+           NOT EXISTS (SELECT 1 FROM drop_objects v
+                        WHERE v.drop_id = o.drop_id AND v.key = o.key
+                          AND v.created_at > o.created_at) AS newest,
+           NOT EXISTS (SELECT 1 FROM drop_objects v
+                        WHERE v.drop_id = o.drop_id AND v.key = o.key
+                          AND v.created_at < o.created_at) AS first,
+           ARRAY (SELECT CASE f.id WHEN j.output_file_id THEN 'output' ELSE 'error' END
+                    FROM files f
+                   WHERE f.id IN (j.output_file_id, j.error_file_id) AND f.bucket = d.bucket)
+           AS written
       FROM drop_objects o
       JOIN drops d ON d.id = o.drop_id
       JOIN jobs j ON j.id = o.job_id
@@ -153,7 +172,13 @@ def ended(session: Session, *, limit: int) -> list[EndedObject]:
     """Objects whose batch has ended, until they are settled."""
     return [
         EndedObject(
-            Location(row.bucket, row.key), row.job_id, JobState(row.state), row.errors, row.newest
+            Location(row.bucket, row.key),
+            row.job_id,
+            JobState(row.state),
+            row.errors,
+            row.newest,
+            row.first,
+            frozenset(row.written),
         )
         for row in session.execute(_ENDED, {"limit": limit})
     ]

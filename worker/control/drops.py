@@ -2,7 +2,7 @@
 
 A folder is listed whole each time: an object is known by its row, not by when it came, so nothing
 is missed.  Its results are written beside it by the finalizer, as to any output prefix; of a file
-that cannot run, this says why.
+that cannot run, this says why, and it takes away what an earlier version of the file left there.
 """
 
 import logging
@@ -76,20 +76,24 @@ class DropWatch:
         with self._sessions() as session:
             ended = drops.ended(session, limit=_MAX_TOLD)
         for each in ended:
-            self._write_why(each)
+            if each.newest:
+                self._tidy_beside(each)
             with self._sessions.begin() as session:
                 drops.settle(session, each.job_id)
 
-    def _write_why(self, ended: EndedObject) -> None:
-        """Put the errors of a file that could not run beside it."""
-        if ended.state is not JobState.FAILED or not ended.newest:
-            return
-        place = of_result(drops.stem(ended.location), ended.job_id, "error")
-        lines = b"".join(orjson.dumps(error) + b"\n" for error in ended.errors)
-        try:
-            self._storage.within(place.bucket).put(place.key, lines)
-        except StorageRefused as refusal:
-            log.warning("%s cannot be written: %s", place, refusal)
+    def _tidy_beside(self, ended: EndedObject) -> None:
+        """Put the errors of a file that could not run beside it, and take away what an earlier
+        version left there and this one has not written over."""
+        for name in ("output", "error"):
+            place = of_result(drops.stem(ended.location), ended.job_id, name)
+            bucket = self._storage.within(place.bucket)
+            try:
+                if name == "error" and ended.state is JobState.FAILED:
+                    bucket.put(place.key, b"".join(orjson.dumps(e) + b"\n" for e in ended.errors))
+                elif name not in ended.written and not ended.first:
+                    bucket.delete([place.key])
+            except StorageRefused as refusal:
+                log.warning("%s cannot be written: %s", place, refusal)
 
 
 def _pages(objects: Iterable[StoredObject]) -> Iterator[list[StoredObject]]:

@@ -6,7 +6,7 @@ import orjson
 import pytest
 from sqlalchemy import text
 
-from jobs import deletion, drops, locations
+from jobs import deletion, drops, leases, locations
 from jobs.doorbell import Doorbell
 from jobs.errors import InvalidValue
 from jobs.locations import Location
@@ -152,25 +152,122 @@ def test_a_thousand_objects_and_more_are_all_found(
     assert batches(work) == names
 
 
+class Run:
+    """Plans, answers and finalizes the batch that waits: rows that are not `ok` are refused."""
+
+    def __init__(self, work: Work, storage: Storage, broker_url: str) -> None:
+        hands, doorbell = control_hands(work), Doorbell(broker_url)
+        self._work, self._storage = work, storage
+        self._planner = Planner(work.sessions, storage, doorbell, secrets=work.secrets, hands=hands)
+        self._finalizer = Finalizer(work.sessions, storage, hands)
+
+    def __call__(self, *ok: bool) -> None:
+        self.answer(*ok)
+        self.finalize()
+
+    def answer(self, *ok: bool) -> None:
+        self._planner.plan_next()
+        (lease,) = self._work.claim(self._work.add_worker())
+        for good in (True, False):
+            rows = [index for index, each in enumerate(ok) if each is good]
+            if rows:
+                segment = segment_of(lease.job_id, rows, self._storage, ok=good)
+                self._work.flush(lease, segment)
+        with self._work.sessions.begin() as session:
+            leases.complete(session, lease)
+
+    def finalize(self) -> None:
+        assert self._finalizer.finalize_next()
+
+
+@pytest.fixture
+def run(work: Work, storage: Storage, broker_url: str) -> Run:
+    return Run(work, storage, broker_url)
+
+
 def test_results_lie_beside_the_file(
-    work: Work, watch: DropWatch, outside: Storage, storage: Storage, broker_url: str
+    work: Work, watch: DropWatch, outside: Storage, run: Run
 ) -> None:
     outside.put("in/deep/tickets.jsonl", line("r0") + line("r1") + line("r2"))
     watch.look()
-    hands = control_hands(work)
-    doorbell = Doorbell(broker_url)
-    planner = Planner(work.sessions, storage, doorbell, secrets=work.secrets, hands=hands)
-    planner.plan_next()
-    (lease,) = work.claim(work.add_worker())
-    work.flush(lease, segment_of(lease.job_id, [0, 2], storage))
-    work.flush(lease, segment_of(lease.job_id, [1], storage, ok=False), complete=True)
 
-    Finalizer(work.sessions, storage, hands).finalize_next()
+    run(True, False, True)
     watch.look()
 
     assert custom_ids(outside.read("in/deep/tickets.output.jsonl")) == ["r0", "r2"]
     assert custom_ids(outside.read("in/deep/tickets.error.jsonl")) == ["r1"]
     assert batches(work) == ["in/deep/tickets.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "beside"),
+    [
+        ((False, True), (True, True), {"in/a.output.jsonl"}),
+        ((True, False), (False, False), {"in/a.error.jsonl"}),
+        ((True, True), (True, False), {"in/a.output.jsonl", "in/a.error.jsonl"}),
+    ],
+)
+def test_beside_a_new_version_lie_its_own_results_alone(
+    watch: DropWatch, outside: Storage, run: Run, first, second, beside: set[str]
+) -> None:
+    outside.put("in/a.jsonl", line("r0") + line("r1"))
+    watch.look()
+    run(*first)
+    watch.look()
+
+    outside.put("in/a.jsonl", line("r0") + line("r1") + b"\n")
+    watch.look()
+    run(*second)
+    watch.look()
+
+    assert {found.key for found in outside.objects("in/")} == {"in/a.jsonl", *beside}
+
+
+def test_what_lies_beside_a_file_that_runs_for_the_first_time_is_its_owners(
+    watch: DropWatch, outside: Storage, run: Run
+) -> None:
+    outside.put("in/a.error.jsonl", b"mine\n")
+    outside.put("in/a.jsonl", line("r0"))
+    watch.look()
+
+    run(True)
+    watch.look()
+
+    assert outside.read("in/a.error.jsonl") == b"mine\n"
+
+
+def test_a_file_that_cannot_run_any_more_leaves_no_old_results_beside_it(
+    work: Work, watch: DropWatch, outside: Storage, run: Run
+) -> None:
+    outside.put("in/a.jsonl", line("r0"))
+    watch.look()
+    run(True)
+    watch.look()
+
+    outside.put("in/a.jsonl", b"{bad\n")
+    watch.look()
+    fail_with(work, [{"code": "invalid_json_line"}])
+    watch.look()
+
+    assert {found.key for found in outside.objects("in/")} == {"in/a.jsonl", "in/a.error.jsonl"}
+
+
+def test_a_version_that_ends_after_a_newer_one_writes_nothing_over_its_results(
+    watch: DropWatch, outside: Storage, run: Run
+) -> None:
+    outside.put("in/a.jsonl", line("old"))
+    watch.look()
+    run.answer(True)
+    outside.put("in/a.jsonl", line("r0") + line("new"))
+    watch.look()
+    run.answer(True, True)
+
+    run.finalize()
+    run.finalize()
+    watch.look()
+
+    assert custom_ids(outside.read("in/a.output.jsonl")) == ["r0", "r1"]
+    assert {found.key for found in outside.objects("in/")} == {"in/a.jsonl", "in/a.output.jsonl"}
 
 
 def line(custom_id: str) -> bytes:
@@ -210,7 +307,10 @@ def test_the_reasons_of_an_old_version_are_not_written_over_a_new_ones_results(
 def fail_with(work: Work, errors: list[dict[str, object]]) -> None:
     with work.sessions.begin() as session:
         session.execute(
-            text("UPDATE jobs SET state = 'failed', finished_at = now(), errors = :errors"),
+            text(
+                "UPDATE jobs SET state = 'failed', finished_at = now(), errors = :errors"
+                " WHERE finished_at IS NULL"
+            ),
             {"errors": orjson.dumps(errors).decode()},
         )
 
