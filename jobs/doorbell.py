@@ -13,6 +13,8 @@ from kombu.exceptions import OperationalError
 from redis import Redis
 from redis.exceptions import RedisError
 
+from jobs import metrics
+
 log = logging.getLogger(__name__)
 
 KEY_PREFIX = "gristmill:"
@@ -71,6 +73,7 @@ class Doorbell:
         try:
             if self._redis.llen(KEY_PREFIX + queue) < MAX_BELLS:
                 self._celery.send_task(task, queue=Queue(queue), ignore_result=True)
+                metrics.BELLS_RUNG.labels(queue).inc()
         except (RedisError, OperationalError, OSError):
             log.warning("bell not rung: the broker does not answer", extra={"queue": queue})
             return False

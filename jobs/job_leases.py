@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from jobs import metrics
 from jobs.errors import LeaseLost
 from jobs.models import JobState
 
@@ -38,6 +39,7 @@ _RELEASE = text("""
 def hold(session: Session, lease: JobLease, state: JobState) -> None:
     """Lock the job's row to the end of the transaction.  Raises LeaseLost."""
     if session.execute(_HOLD, _fence(lease) | {"state": state}).first() is None:
+        metrics.STALE_COMMITS.inc()
         raise LeaseLost(f"job {lease.job_id}, attempt {lease.attempt}: the lease passed on")
 
 

@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 from sqlalchemy.types import Text
 
+from jobs import metrics
 from jobs.errors import LeaseLost
 from jobs.models import JobKind
 from jobs.workers import Held
@@ -154,6 +155,7 @@ def hand_back(session: Session, held: Held, owner: UUID, *, after: timedelta) ->
 
 def _fenced(session: Session, lease: ShardLease, write: TextClause) -> None:
     if session.execute(write, _fence(lease.held, lease.owner)).first() is None:
+        metrics.STALE_COMMITS.inc()
         raise LeaseLost(f"shard {lease.shard_id}, attempt {lease.attempt}: the lease passed on")
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from jobs import metrics
 from jobs.errors import StorageRefused, StorageUnavailable
 from jobs.settings import StorageSettings
 
@@ -48,7 +49,7 @@ def connect(settings: StorageSettings) -> "S3Client":
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
     )
-    return boto3.session.Session().client(
+    client = boto3.session.Session().client(
         "s3",
         endpoint_url=settings.endpoint,
         region_name=settings.region,
@@ -56,3 +57,16 @@ def connect(settings: StorageSettings) -> "S3Client":
         aws_secret_access_key=settings.secret_key.get_secret_value(),
         config=config,
     )
+    client.meta.events.register("after-call.s3", _count_refusal)
+    client.meta.events.register("after-call-error.s3", _count_silence)
+    return client
+
+
+def _count_refusal(*, model: Any, parsed: dict[str, Any], **_: Any) -> None:
+    if "Error" in parsed:
+        metrics.S3_ERRORS.labels(model.name, parsed["Error"].get("Code", "none")).inc()
+
+
+def _count_silence(*, exception: Exception, event_name: str, **_: Any) -> None:
+    operation = event_name.rpartition(".")[2]
+    metrics.S3_ERRORS.labels(operation, type(exception).__name__).inc()

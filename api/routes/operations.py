@@ -1,7 +1,7 @@
 """What a supervisor and Prometheus ask.  Without a key: nothing here is a tenant's."""
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from api.deps import DbSession
 from jobs import reading
@@ -27,5 +27,7 @@ def ready(session: DbSession) -> dict[str, str]:
 
 @router.get("/metrics", response_class=Response)
 def metrics(request: Request) -> Response:
+    """The app's numbers and the whole process's, see jobs/metrics.py."""
     registry: CollectorRegistry = request.app.state.registry
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    numbers = generate_latest(registry) + generate_latest(REGISTRY)
+    return Response(numbers, media_type=CONTENT_TYPE_LATEST)

@@ -186,6 +186,9 @@ def test_prometheus_reads_the_queue_at_the_api_and_the_engine_at_its_worker(
 
     assert "gristmill_queue_depth{" in api
     assert "gristmill_workers_alive{" in api
+    assert 'gristmill_bells_rung_total{queue="control"}' in api
+    assert "gristmill_claims_empty_total " in worker
+    assert "gristmill_engine_progress_age_seconds{" in worker
     steps = re.search(r"^gristmill_engine_steps_total\{.*\} (\S+)$", worker, re.MULTILINE)
     assert steps is not None
     assert float(steps[1]) > 0

@@ -16,7 +16,7 @@ from functools import partial
 from typing import IO, NamedTuple
 from uuid import UUID
 
-from jobs import finalizing, finishing, lines, locations
+from jobs import finalizing, finishing, lines, locations, metrics
 from jobs.database import Sessions
 from jobs.errors import StorageRefused
 from jobs.finalizing import FinalRow, Window
@@ -61,6 +61,7 @@ class Finalizer:
         """Finalize one job, or give it up: for good if the lease is lost, else for a while."""
         leased_jobs.do(self._sessions, lease, self._finalize)
 
+    @metrics.FINALIZE_SECONDS.time()
     def _finalize(self, lease: FinalizeLease) -> None:
         with ExitStack() as stack:
             output, errors = stack.enter_context(Spool()), stack.enter_context(Spool())

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from jobs import job_leases
+from jobs import job_leases, metrics
 from jobs.database import Sessions
 from jobs.errors import LeaseLost
 from jobs.job_leases import JobLease
@@ -40,6 +40,7 @@ def do(sessions: Sessions, lease: Lease, work: Callable[[Lease], None]) -> None:
     try:
         work(lease)
     except LeaseLost as lost:
+        metrics.LEASES_LOST.labels("passed on").inc()
         log.info("dropped: %s", lost)
     except Exception:
         with sessions.begin() as session:

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobs import rescue
+from jobs import metrics, rescue
 from jobs.database import Sessions
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,8 @@ class Rescuer:
             rescued = rescue.rescue_shards(
                 session, ttl=self._ttl, silence=self._ttl / 2, backoff=_BACKOFF
             )
+        metrics.RESCUED.labels("dead").inc(rescued.died)
+        metrics.RESCUED.labels("spared").inc(rescued.spared)
         if rescued.died or rescued.spared:
             log.warning(
                 "shards of silent workers rescued",

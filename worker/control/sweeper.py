@@ -13,7 +13,7 @@ from functools import partial
 import orjson
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobs import finishing, lines, rescue, results, waiting, workers
+from jobs import finishing, lines, metrics, rescue, results, waiting, workers
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell, inference_queue
 from jobs.errors import StorageUnavailable
@@ -81,6 +81,7 @@ class Sweeper:
         )
         with self._sessions.begin() as session:
             results.flush_lost(session, suspect, segment)
+        metrics.POISON.inc()
         log.error("request answered as worker_lost", extra={"job_id": str(suspect.job_id)})
 
     def _only_line(self, suspect: Suspect) -> tuple[int, str | None]:

@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 import httpcore
 from standardwebhooks import Webhook
 
-from jobs import deliveries, ids
+from jobs import deliveries, ids, metrics
 from jobs.database import Sessions
 from jobs.deliveries import DeliveryLease, Outcome
 from jobs.secrets import Secrets
@@ -58,6 +58,7 @@ class WebhookSender:
         )
 
     def _record(self, lease: DeliveryLease, outcome: Outcome) -> None:
+        metrics.WEBHOOK_ATTEMPTS.labels(str(outcome.status or "none")).inc()
         with self._sessions.begin() as session:
             deliveries.record(session, lease, outcome)
 

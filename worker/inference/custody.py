@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobs import leases
+from jobs import leases, metrics
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell
 from jobs.leases import ShardLease
@@ -46,7 +46,12 @@ class Custody:
 
     def lost(self, lease: ShardLease) -> None:
         """The lease has passed on: stop computing, write nothing."""
-        self._held.remove(lease.held)  # first: what its starter still submits is left out
+        self._drop(lease, "passed on")
+
+    def _drop(self, lease: ShardLease, reason: str) -> None:
+        # First, so that what its starter still submits is left out.
+        if self._held.remove(lease.held):
+            metrics.LEASES_LOST.labels(reason).inc()
         self._host.abort(lease.held)
         self._writer.drop(lease)
 
@@ -64,7 +69,8 @@ class Custody:
         but the database's word."""
         try:
             with self._sessions.begin() as session:
-                leases.hand_back(session, held, owner, after=after)
+                if not leases.hand_back(session, held, owner, after=after):
+                    metrics.LEASES_LOST.labels("passed on").inc()
         except SQLAlchemyError:
             log.warning("shard not handed back; a later beat or a rescue does it", exc_info=True)
         self._doorbell.ring(CONTROL)
@@ -72,4 +78,4 @@ class Custody:
     def drop_all(self) -> None:
         """The incarnation is over and all that it held is somebody else's."""
         for lease in self._held.all():
-            self.lost(lease)
+            self._drop(lease, "incarnation over")

@@ -91,6 +91,10 @@ class EngineHost:
             self._moved = (steps, now)
         return now - self._moved[1] > after.total_seconds()
 
+    def seconds_without_progress(self) -> float:
+        """As of the last look of `is_hung`; the time since it, while the engine is idle."""
+        return time.monotonic() - self._moved[1]
+
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():

@@ -13,6 +13,7 @@ _GAUGES = {
     "waiting": "Requests that the engine holds and has not begun.",
     "kv_blocks_used": "Blocks of the KV pool in use.",
     "kv_blocks_total": "Blocks of the KV pool.",
+    "progress_age_seconds": "Since the engine was last seen idle or a step further.",
 }
 _COUNTERS = {
     "prefill_tokens_computed": "Prompt tokens computed.",
@@ -30,12 +31,16 @@ _COUNTERS = {
 
 
 class EngineCollector(Collector):
-    def __init__(self, stats: Callable[[], EngineStats], *, model: str) -> None:
+    def __init__(
+        self, stats: Callable[[], EngineStats], progress_age: Callable[[], float], *, model: str
+    ) -> None:
+        """`progress_age`: seconds since the engine was last seen idle or a step further."""
         self._stats = stats
+        self._progress_age = progress_age
         self._model = model
 
     def collect(self) -> Iterator[Metric]:
-        values = asdict(self._stats())
+        values = asdict(self._stats()) | {"progress_age_seconds": self._progress_age()}
         for name, words in _GAUGES.items():
             gauge = GaugeMetricFamily(f"gristmill_engine_{name}", words, labels=["model"])
             gauge.add_metric([self._model], values[name])

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobs import leases
+from jobs import leases, metrics
 from jobs.database import Sessions
 from jobs.errors import LeaseLost, StorageUnavailable
 from jobs.leases import ShardLease
@@ -48,6 +48,8 @@ class Claims:
             claimed = leases.claim(
                 session, self._me(), model=self._model, room=room, resident=resident
             )
+        if not claimed:
+            metrics.CLAIMS_EMPTY.inc()
         self._prefixes.extend(lease.prefix_key for lease in claimed if lease.prefix_key)
         return claimed
 
