@@ -39,8 +39,7 @@ class BadLine:
     custom_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One completion of a prompt; `places` only where log-probabilities were asked for."""
 
     text: str
@@ -48,8 +47,7 @@ class Choice:
     places: list[Place] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What the engine gave for one request; counts in tokens, `created` in unix seconds.
 
     The prompt counts once, however many choices it has; output_tokens is their sum.

@@ -18,7 +18,7 @@ import orjson
 from jobs.planning import RequestRow
 
 # A shard is small enough that a death costs little and large enough that S3 sees few objects.
-MAX_SHARD_ROWS = 256
+MAX_SHARD_ROWS = 512
 MAX_SHARD_COST = 256 * 1024  # tokens, see jobs/fairness.py
 
 # Fewer rows than this that share a longer prefix stay with the group that shares a shorter one:
@@ -82,7 +82,7 @@ def prefix_keys(salted: "hashlib.blake2b", text: bytes) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def pack(rows: list[PlannedRow]) -> Iterator[Pack]:
+def pack(rows: list[PlannedRow], *, most_rows: int = MAX_SHARD_ROWS) -> Iterator[Pack]:
     """Yield shards, groups in the order of their text and last the rows that share too little."""
     shared = Counter(key for row in rows for key in row.prefix_keys)
     groups = dict[str | None, list[PlannedRow]]()
@@ -90,18 +90,18 @@ def pack(rows: list[PlannedRow]) -> Iterator[Pack]:
         groups.setdefault(_deepest(row, shared), []).append(row)
     alone = groups.pop(None, [])
     for key, group in groups.items():
-        yield from _cut(key, group)
-    yield from _cut(None, alone)
+        yield from _cut(key, group, most_rows)
+    yield from _cut(None, alone, most_rows)
 
 
 def _deepest(row: PlannedRow, shared: Counter[str]) -> str | None:
     return next((key for key in reversed(row.prefix_keys) if shared[key] >= MIN_GROUP), None)
 
 
-def _cut(key: str | None, rows: Iterable[PlannedRow]) -> Iterator[Pack]:
+def _cut(key: str | None, rows: Iterable[PlannedRow], most_rows: int) -> Iterator[Pack]:
     held, cost = list[PlannedRow](), 0
     for row in rows:
-        if held and (len(held) == MAX_SHARD_ROWS or cost + row.cost > MAX_SHARD_COST):
+        if held and (len(held) == most_rows or cost + row.cost > MAX_SHARD_COST):
             yield Pack(key, cost, held)
             held, cost = [], 0
         held.append(row)

@@ -95,7 +95,10 @@ class Planner:
         reused = draft.reuse.take(window[0].request.index, window[-1].request.index)
         if draft.can_run:
             planned = (row for row in window if isinstance(row, PlannedRow))
-            yield from grouping.pack([row for row in planned if row.index not in reused])
+            todo = [row for row in planned if row.index not in reused]
+            # A file of one window may have fewer shards than there are workers: smaller ones then.
+            halves = 2 if draft.total == len(window) else 1
+            yield from grouping.pack(todo, most_rows=grouping.MAX_SHARD_ROWS // halves)
 
     def _wanted(self, lease: PlanLease, window: Window) -> Window:
         """All of a file's lines; of a retried batch's, those that are to run again."""

@@ -27,12 +27,13 @@ from worker.threads import Crew
 
 log = logging.getLogger(__name__)
 
-FLUSH_ROWS = 256
+FLUSH_ROWS = 512  # as many as a shard has at most
+FLUSH_BYTES = 8 * 2**20  # whoever reads a segment holds it in memory
 FLUSH_AFTER = 1.0  # seconds that a finished row may lie in memory; what a death may cost
 _RETRY_AFTER = 1.0  # seconds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: to make it would cost three times as much
 class FinishedRow:
     """One result line and its counts, in tokens.  `ok`: it belongs in the output file."""
 
@@ -60,24 +61,32 @@ class ShardOutput:
         self.on_lost = on_lost
         self._missing = num_rows  # rows not yet added
         self._rows = list[FinishedRow]()
+        self._bytes = 0  # of their lines
         self._oldest = 0.0
         self._flushing = False
         self._closed = False
         self._retry_at = 0.0
         self._lock = threading.Lock()
 
-    def add(self, row: FinishedRow) -> None:
+    def add(self, row: FinishedRow) -> bool:
+        """Returns whether it is time to write."""
         with self._lock:
             if not self._rows:
                 self._oldest = time.monotonic()
             self._rows.append(row)
+            self._bytes += len(row.line)
             self._missing -= 1
+            return self._is_full()
+
+    def _is_full(self) -> bool:
+        many = len(self._rows) >= FLUSH_ROWS or self._bytes >= FLUSH_BYTES
+        return many or self._missing == 0
 
     def close(self) -> None:
         """Take no part any more: the lease is gone, and what lies here is dropped."""
         with self._lock:
             self._closed = True
-            self._rows = []
+            self._rows, self._bytes = [], 0
 
     def begin_flush(self, *, now: float, everything: bool = False) -> list[FinishedRow] | None:
         """The rows to write, or None if nothing is due.
@@ -87,12 +96,11 @@ class ShardOutput:
         with self._lock:
             if self._closed or self._flushing or now < self._retry_at:
                 return None
-            full = len(self._rows) >= FLUSH_ROWS or self._missing == 0
             aged = bool(self._rows) and (everything or now - self._oldest >= FLUSH_AFTER)
-            if not (full or aged):
+            if not (aged or self._is_full()):
                 return None
             self._flushing = True
-            rows, self._rows = self._rows, []
+            rows, self._rows, self._bytes = self._rows, [], 0
             return rows
 
     def end_flush(self) -> None:
@@ -106,6 +114,7 @@ class ShardOutput:
             self._retry_at = time.monotonic() + _RETRY_AFTER
             if not self._closed:
                 self._rows = rows + self._rows
+                self._bytes += sum(len(row.line) for row in rows)
 
     def is_through(self) -> bool:
         """Whether, with the rows now being written, every row of the shard is."""
@@ -140,8 +149,8 @@ class ResultWriter:
         return output
 
     def add(self, output: ShardOutput, row: FinishedRow) -> None:
-        output.add(row)
-        self._schedule(output)
+        if output.add(row):
+            self._schedule(output)
 
     def drop(self, lease: ShardLease) -> None:
         """Forget a shard whose lease is gone."""

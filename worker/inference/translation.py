@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ from engine.requests import (
     Alternative,
     Completion,
     Grammar,
-    Message,
+    Prompt,
     Request,
     SamplingParams,
     TokenAlternatives,
@@ -23,19 +24,38 @@ from jobs.requests import ChatCompletionBody, CompletionBody
 from jobs.response_formats import JsonObjectFormat, JsonSchemaFormat
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a body asks for, whatever its prompt."""
+
+    params: SamplingParams
+    tools: tuple[dict[str, Any], ...]
+    choices: int
+
+
+def shape_of(body: ChatCompletionBody | CompletionBody) -> Shape:
+    return Shape(_params(body), _tools(body), body.choices)
+
+
+def prompt_of(body: ChatCompletionBody | CompletionBody) -> Prompt:
+    if isinstance(body, CompletionBody):
+        return body.prompt
+    return [_message(message) for message in body.messages]
+
+
 def engine_requests(
-    body: ChatCompletionBody | CompletionBody, *, request_id: str, salt: str, priority: int
+    prompt: Prompt, shape: Shape, *, request_id: str, salt: str, priority: int
 ) -> list[Request]:
     """One request for each choice, in order."""
     request = Request(
         request_id=request_id,
-        prompt=_prompt(body),
-        params=_params(body),
-        tools=_tools(body),
+        prompt=prompt,
+        params=shape.params,
+        tools=shape.tools,
         salt=salt,
         priority=priority,
     )
-    return list(choices(request, body.choices))
+    return list(choices(request, shape.choices))
 
 
 def answer_of(completions: Sequence[Completion]) -> Answer:
@@ -65,12 +85,6 @@ def _place(place: TokenAlternatives) -> Place:
 
 def _token(token: Alternative) -> TokenLogprob:
     return TokenLogprob(token.content, token.logprob)
-
-
-def _prompt(body: ChatCompletionBody | CompletionBody) -> str | list[Message]:
-    if isinstance(body, CompletionBody):
-        return body.prompt
-    return [_message(message) for message in body.messages]
 
 
 def _message(message: ChatMessage | AssistantMessage | ToolMessage) -> dict[str, Any]:

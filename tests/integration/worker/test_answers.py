@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletion
 from engine import LLM
 from jobs import lines
 from jobs.requests import CHAT_COMPLETIONS, COMPLETIONS, check_body
-from worker.inference.translation import answer_of, engine_requests
+from worker.inference.translation import answer_of, engine_requests, prompt_of, shape_of
 
 JOB = UUID(int=7)
 PERSON = {
@@ -29,7 +29,9 @@ def llm(tiny_model_dir) -> LLM:
 
 def answer(llm: LLM, endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
     checked = check_body(endpoint, {"model": "m", "seed": 1, "max_tokens": 80} | body)
-    requests = engine_requests(checked, request_id="r", salt="s", priority=0)
+    requests = engine_requests(
+        prompt_of(checked), shape_of(checked), request_id="r", salt="s", priority=0
+    )
     given = answer_of(llm.generate(requests))
     written = lines.response_body(JOB, 0, endpoint=endpoint, model="m", answer=given)
     read_back: dict[str, Any] = json.loads(json.dumps(written))

@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.requests import Alternative, Completion, Grammar, Request, TokenAlternatives
 from jobs.requests import CHAT_COMPLETIONS, COMPLETIONS, check_body
-from worker.inference.translation import answer_of, engine_requests
+from worker.inference.translation import answer_of, engine_requests, prompt_of, shape_of
 
 HELLO: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
@@ -16,7 +16,7 @@ def asked(endpoint: str = CHAT_COMPLETIONS, **changes: Any) -> list[Request]:
     if endpoint == COMPLETIONS:
         prompt = {"prompt": "hi"}
     body = check_body(endpoint, {"model": "m"} | prompt | changes)
-    return engine_requests(body, request_id="r", salt="s", priority=1)
+    return engine_requests(prompt_of(body), shape_of(body), request_id="r", salt="s", priority=1)
 
 
 def test_every_parameter_reaches_the_engine():
