@@ -2,7 +2,8 @@
 
 The batch and its files are gone for every question from the moment the deletion commits.  What they
 held is then taken away in bounded steps, each of which may be repeated: objects first, for the rows
-say where they lie, and the job's own row last.
+say where they lie.  The job's own row is emptied and stays for a month: a list that is being paged
+through may have it as its cursor.
 """
 
 from dataclasses import dataclass
@@ -51,12 +52,14 @@ _MARK_FILES = text("""
 """)
 
 _NEXT = text("""
-    SELECT id, tenant_id FROM jobs WHERE deleted_at IS NOT NULL ORDER BY id LIMIT 1
+    SELECT id, tenant_id FROM jobs
+     WHERE deleted_at IS NOT NULL AND purged_at IS NULL ORDER BY id LIMIT 1
 """)
 
 # One sweeper at a time takes a job apart; the others find it locked and leave it.
 _HOLD = text("""
-    SELECT 1 FROM jobs WHERE id = :job_id AND deleted_at IS NOT NULL FOR UPDATE SKIP LOCKED
+    SELECT 1 FROM jobs
+     WHERE id = :job_id AND deleted_at IS NOT NULL AND purged_at IS NULL FOR UPDATE SKIP LOCKED
 """)
 
 # In this order, by what names what.  Each deletes a run of its primary key, never a scan.
@@ -89,8 +92,18 @@ _REST = [
          WHERE event_id IN (SELECT id FROM events WHERE job_id = :job_id)
     """),
     text("DELETE FROM events WHERE job_id = :job_id"),
-    text("DELETE FROM jobs WHERE id = :job_id"),
+    text("""
+        UPDATE jobs
+           SET purged_at = now(), metadata = NULL, errors = NULL, webhook_url = NULL,
+               output_prefix = NULL, output_file_id = NULL, error_file_id = NULL
+         WHERE id = :job_id
+    """),
 ]
+
+_FORGET = text("""
+    DELETE FROM jobs
+     WHERE id IN (SELECT id FROM jobs WHERE purged_at < now() - interval '30 days' LIMIT 1000)
+""")
 
 
 def delete(session: Session, *, tenant_id: UUID, job_id: UUID) -> None:
@@ -124,3 +137,8 @@ def delete_rows(session: Session, job_id: UUID) -> None:
             return
     for statement in _REST:
         session.execute(statement, {"job_id": job_id})
+
+
+def forget_purged(session: Session) -> None:
+    """Delete the rows of batches that were taken apart a month ago, 1,000 at most."""
+    session.execute(_FORGET)

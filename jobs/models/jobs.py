@@ -48,6 +48,7 @@ class Job(Base):
     finished_at: Mapped[datetime | None]
     expires_at: Mapped[datetime]
     deleted_at: Mapped[datetime | None]  # by its owner; the sweeper takes the rest away
+    purged_at: Mapped[datetime | None]  # nothing is left of it but this row
 
     # What it counts for in its tenant's quotas until it ends: an estimate until it is planned.
     reserved_requests: Mapped[int] = mapped_column(server_default="0")
@@ -88,7 +89,12 @@ class Job(Base):
             postgresql_include=["reserved_requests", "reserved_tokens"],
             postgresql_where=text("state NOT IN ('completed', 'failed', 'cancelled', 'expired')"),
         ),
-        Index("jobs_deleted", "id", postgresql_where=text("deleted_at IS NOT NULL")),
+        Index(
+            "jobs_deleted",
+            "id",
+            postgresql_where=text("deleted_at IS NOT NULL AND purged_at IS NULL"),
+        ),
+        Index("jobs_purged", "purged_at", postgresql_where=text("purged_at IS NOT NULL")),
         Index(
             "jobs_expiring",
             "expires_at",

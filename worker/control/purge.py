@@ -13,6 +13,8 @@ _STEPS = 10  # of one round, so that the sweeper's other duties are not held up
 
 def purge(sessions: Sessions, storage: Storage) -> None:
     """Go on with whatever has been deleted; what is left is for the next round."""
+    with sessions.begin() as session:
+        deletion.forget_purged(session)
     for _ in range(_STEPS):
         with sessions() as session:
             batch = deletion.next_deleted(session)

@@ -47,8 +47,11 @@ def watch_folder(work: Work, folder: Location, *, window: str = "24h") -> None:
 def batches(work: Work) -> list[str]:
     """The keys of the files of all batches, in order."""
     with work.sessions() as session:
-        query = "SELECT f.storage_key FROM jobs j JOIN files f ON f.id = j.input_file_id ORDER BY 1"
-        return list(session.scalars(text(query)))
+        query = text("""
+            SELECT f.storage_key FROM jobs j JOIN files f ON f.id = j.input_file_id
+             WHERE j.deleted_at IS NULL ORDER BY 1
+        """)
+        return list(session.scalars(query))
 
 
 def test_a_dropped_file_becomes_a_batch_of_its_tenant(

@@ -47,7 +47,8 @@ def test_everything_of_the_batch_goes_and_its_input_stays(pipeline: Pipeline, en
     assert objects(pipeline, ended) == []
     for table in EMPTY:
         assert pipeline.work.scalar(f"SELECT count(*) FROM {table}") == 0, table
-    assert pipeline.work.scalar("SELECT count(*) FROM jobs") == 0
+    assert pipeline.work.scalar("SELECT count(*) FROM jobs WHERE purged_at IS NULL") == 0
+    assert pipeline.work.scalar("SELECT webhook_url FROM jobs") is None
     kept = "SELECT purpose FROM files WHERE deleted_at IS NULL"
     assert pipeline.work.scalar(kept) == "batch"
 
@@ -60,7 +61,7 @@ def test_small_steps_come_to_the_same_end(
     delete(pipeline.work, ended)
 
     rounds = 0
-    while pipeline.work.scalar("SELECT count(*) FROM jobs"):
+    while pipeline.work.scalar("SELECT count(*) FROM jobs WHERE purged_at IS NULL"):
         purge(pipeline.work.sessions, pipeline.storage)
         rounds += 1
 
@@ -78,14 +79,51 @@ def test_a_deleted_batch_is_gone_before_anything_is_swept(work: Work, storage: S
     with work.sessions() as session:
         with pytest.raises(NotFound):
             reading.get_job(session, tenant_id=work.tenant_id, kind=JobKind.BATCH, job_id=job_id)
-        page = reading.list_jobs(
-            session, tenant_id=work.tenant_id, kind=JobKind.BATCH, cursor=Cursor(limit=10)
-        )
         with pytest.raises(NotFound):
             finishing.cancel(session, tenant_id=work.tenant_id, job_id=job_id, kind=JobKind.BATCH)
-    assert [view.job.id for view in page.views] == [kept]
+    assert _page(work, after=None) == [kept]
     with pytest.raises(NotFound):
         delete(work, job_id)
+
+
+def test_a_list_goes_on_behind_a_batch_that_has_been_taken_apart(
+    work: Work, storage: Storage
+) -> None:
+    oldest, middle, newest = (work.add_settled_batch(storage=storage) for _ in range(3))
+    _end(work)
+    delete(work, middle)
+    purge(work.sessions, storage)
+
+    page = _page(work, after=middle)
+
+    assert page == [oldest]
+    assert _page(work, after=None) == [newest, oldest]
+
+
+def test_a_month_later_nothing_is_left_of_it(work: Work, storage: Storage) -> None:
+    job_id = work.add_settled_batch(storage=storage)
+    _end(work)
+    delete(work, job_id)
+    purge(work.sessions, storage)
+    purge(work.sessions, storage)
+    assert work.scalar("SELECT count(*) FROM jobs") == 1
+
+    with work.sessions.begin() as session:
+        session.execute(text("UPDATE jobs SET purged_at = now() - interval '31 days'"))
+    purge(work.sessions, storage)
+
+    assert work.scalar("SELECT count(*) FROM jobs") == 0
+    with pytest.raises(NotFound, match="start over"):
+        _page(work, after=job_id)
+
+
+def _page(work: Work, *, after: UUID | None) -> list[UUID]:
+    cursor = Cursor(limit=10, after=after)
+    with work.sessions() as session:
+        page = reading.list_jobs(
+            session, tenant_id=work.tenant_id, kind=JobKind.BATCH, cursor=cursor
+        )
+    return [view.job.id for view in page.views]
 
 
 def test_what_has_not_ended_cannot_be_deleted(work: Work) -> None:
