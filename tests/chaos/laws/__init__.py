@@ -1,0 +1,1 @@
+"""The laws where the database sees them: actors on real functions, lightning, and a witness."""

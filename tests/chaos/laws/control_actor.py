@@ -1,0 +1,119 @@
+"""A control process whose loops are called one by one.
+
+It is the real planner, finalizer, rescuer and sweeper; only webhooks are recorded and not sent.
+What it has begun it may go on with long after another has taken it over.
+"""
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import UUID
+
+from jobs import deliveries, finishing, planning, workers
+from jobs.database import Sessions
+from jobs.deliveries import DeliveryLease, Outcome
+from jobs.doorbell import Doorbell
+from jobs.finishing import FinalizeLease
+from jobs.models import WorkerKind
+from jobs.planning import PlanLease
+from jobs.secrets import Secrets
+from jobs.storage import Storage
+from jobs.workers import Identity
+from worker.control.finalizer import Finalizer
+from worker.control.hands import Hands
+from worker.control.planner import Planner
+from worker.control.rescuer import Rescuer
+from worker.control.sweeper import Sweeper
+
+TTL = timedelta(seconds=20)
+
+
+@dataclass(slots=True)
+class ControlActor:
+    sessions: Sessions
+    storage: Storage
+    doorbell: Doorbell
+    secrets: Secrets
+    me: UUID = field(default_factory=uuid.uuid4)
+    last: UUID | None = None
+    alive: bool = False
+    plans: list[PlanLease] = field(default_factory=list)
+    finals: list[FinalizeLease] = field(default_factory=list)
+    calls: list[DeliveryLease] = field(default_factory=list)
+    hands: Hands = field(init=False)
+    planner: Planner = field(init=False)
+    finalizer: Finalizer = field(init=False)
+    rescuer: Rescuer = field(init=False)
+    sweeper: Sweeper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.hands = Hands(self.sessions, me=lambda: self.me)
+        self.planner = Planner(
+            self.sessions, self.storage, self.doorbell, secrets=self.secrets, hands=self.hands
+        )
+        self.finalizer = Finalizer(self.sessions, self.storage, self.hands)
+        self.rescuer = Rescuer(self.sessions, ttl=TTL)
+        self.sweeper = Sweeper(self.sessions, self.storage, self.doorbell)
+
+    def beat(self) -> None:
+        if self.alive:
+            with self.sessions.begin() as session:
+                self.alive = workers.beat(session, self.me, ttl=TTL, progress=0, stats={})
+            if self.alive:
+                self.hands.let_go_strays()
+                return
+            self.last, self.me = self.me, uuid.uuid4()
+        self._register()
+
+    def _register(self) -> None:
+        me = uuid.uuid4()
+        with self.sessions.begin() as session:
+            if self.last is not None:
+                workers.retire(session, self.last)
+            workers.register(session, Identity(me, WorkerKind.CONTROL, None, "host", 1), ttl=TTL)
+        self.me, self.alive, self.last = me, True, None
+
+    def plan(self) -> bool:
+        return self.planner.plan_next()
+
+    def finalize(self) -> bool:
+        return self.finalizer.finalize_next()
+
+    def rescue(self) -> None:
+        self.rescuer.rescue()
+
+    def sweep(self) -> None:
+        self.sweeper.sweep()
+
+    def begin_plan(self) -> None:
+        with self.sessions.begin() as session:
+            lease = planning.claim(session, self.me)
+        self.plans += [lease] if lease else []
+
+    def go_on_planning(self) -> None:
+        if self.plans:
+            lease = self.plans.pop()
+            with self.hands.holding(lease.job_id, lease.attempt):
+                self.planner.plan_leased(lease)
+
+    def begin_final(self) -> None:
+        with self.sessions.begin() as session:
+            lease = finishing.begin(session, self.me)
+        self.finals += [lease] if lease else []
+
+    def go_on_finalizing(self) -> None:
+        if self.finals:
+            lease = self.finals.pop()
+            with self.hands.holding(lease.job_id, lease.attempt):
+                self.finalizer.finalize_leased(lease)
+
+    def begin_call(self) -> None:
+        with self.sessions.begin() as session:
+            lease = deliveries.claim(session, self.me)
+        self.calls += [lease] if lease else []
+
+    def end_call(self, status: int) -> None:
+        if self.calls:
+            lease = self.calls.pop()
+            with self.sessions.begin() as session:
+                deliveries.record(session, lease, Outcome(status, None))

@@ -1,0 +1,213 @@
+"""The laws, whatever comes in whatever order, with a fault between any two statements.
+
+Hypothesis plays clients, workers, control processes, time and lightning over a real Postgres and a
+real S3; the witness looks after every COMMIT.  At the end all who acted are dead, and healthy
+processes must bring every job to its end, whose files are then read.
+
+`pytest tests/chaos/test_state_machine.py --hypothesis-profile chaos` plays a longer game, and
+`--hypothesis-seed N` another one.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from jobs.doorbell import Doorbell
+from jobs.secrets import Secrets
+from jobs.storage import Storage
+from tests.chaos.laws.control_actor import ControlActor
+from tests.chaos.laws.inference_actor import InferenceActor
+from tests.chaos.laws.lightning import Strike, Where
+from tests.chaos.laws.world import World
+
+_QUICK = settings(
+    max_examples=15,
+    stateful_step_count=30,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate, Phase.shrink],
+    print_blob=True,
+)
+settings.register_profile("quick", _QUICK)
+settings.register_profile(
+    "chaos", settings(_QUICK, max_examples=400, stateful_step_count=60, derandomize=False)
+)
+
+_DAY = timedelta(days=1)
+_MINUTE = timedelta(minutes=1)
+_BEAT = timedelta(seconds=4)
+_MOST = 3  # living processes of a kind
+_MOST_JOBS = 6
+
+# Two of three steps are spared.
+strikes = (
+    st.none()
+    | st.none()
+    | st.builds(Strike, st.just(Where.STATEMENT), st.integers(0, 9))
+    | st.builds(Strike, st.sampled_from([Where.COMMIT, Where.ANSWER]), st.integers(0, 2))
+)
+anyone = st.integers(0, _MOST - 1)
+few = st.integers(1, 4)
+whiles = st.sampled_from([3, 12, 25, 130]).map(lambda seconds: timedelta(seconds=seconds))
+
+
+_WORKERS_ACTS = [
+    InferenceActor.claim_and_start,
+    InferenceActor.answer_a_row,
+    InferenceActor.answer_a_shard,
+    InferenceActor.beat,
+    InferenceActor.hand_one_back,
+    InferenceActor.fall,
+]
+_CONTROLS_ACTS = [
+    ControlActor.plan,
+    ControlActor.begin_plan,
+    ControlActor.go_on_planning,
+    ControlActor.finalize,
+    ControlActor.begin_final,
+    ControlActor.go_on_finalizing,
+    ControlActor.rescue,
+    ControlActor.sweep,
+    ControlActor.beat,
+]
+
+
+def several(acts: list[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(st.sampled_from(acts), min_size=1, max_size=4)
+
+
+class Game(RuleBasedStateMachine):
+    """Each rule is a step of one actor; its process survives what a fault makes the step raise."""
+
+    world: World
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world.begin()
+
+    def teardown(self) -> None:
+        self.world.end()
+
+    def _step(self, strike: Strike | None, work: Callable[[], object]) -> None:
+        with self.world.lightning.threatening(strike):
+            try:
+                work()
+            except SQLAlchemyError:
+                if strike is None:
+                    raise
+        self.world.witness.look()  # also at what was committed and never answered
+
+    @precondition(lambda self: self.world.submitted < _MOST_JOBS)
+    @rule(rows=few, window=st.sampled_from([_DAY, _DAY, _MINUTE]), strike=strikes)
+    def a_client_submits_a_batch(self, rows: int, window: timedelta, strike: Strike | None) -> None:
+        self._step(strike, lambda: self.world.submit(rows, expires_in=window))
+
+    @precondition(lambda self: self.world.submitted < _MOST_JOBS)
+    @rule(interactive=st.booleans(), strike=strikes)
+    def a_client_submits_a_request(self, interactive: bool, strike: Strike | None) -> None:
+        self._step(strike, lambda: self.world.ask(interactive=interactive))
+
+    @rule(
+        which=anyone,
+        act=st.sampled_from([World.cancel, World.pause, World.unpause, World.unpause]),
+        strike=strikes,
+    )
+    def a_client_changes_its_mind(
+        self, which: int, act: Callable[[World, int], None], strike: Strike | None
+    ) -> None:
+        self._step(strike, lambda: act(self.world, which))
+
+    @rule(which=anyone, acts=several(_WORKERS_ACTS), strike=strikes)
+    def a_worker(
+        self, which: int, acts: list[Callable[[InferenceActor], None]], strike: Strike | None
+    ) -> None:
+        worker = self.world.workers[which % len(self.world.workers)]
+        self._step(strike, lambda: [act(worker) for act in acts])
+
+    @rule(which=anyone, acts=several(_CONTROLS_ACTS), strike=strikes)
+    def a_control_process(
+        self, which: int, acts: list[Callable[[ControlActor], object]], strike: Strike | None
+    ) -> None:
+        control = self.world.controls[which % len(self.world.controls)]
+        self._step(strike, lambda: [act(control) for act in acts])
+
+    @rule(which=anyone, status=st.sampled_from([None, 200, 503]), strike=strikes)
+    def a_webhook(self, which: int, status: int | None, strike: Strike | None) -> None:
+        control = self.world.controls[which % len(self.world.controls)]
+        self._step(
+            strike, control.begin_call if status is None else partial(control.end_call, status)
+        )
+
+    @rule(which=anyone, kind=st.sampled_from(["worker", "control"]))
+    def a_process_is_killed_or_started(self, which: int, kind: str) -> None:
+        actors: list[Any] = self.world.workers if kind == "worker" else self.world.controls
+        if which < len(actors) and len(actors) > 1:
+            actors.pop(which)
+        else:
+            (self.world.hire_worker if kind == "worker" else self.world.hire_control)()
+
+    @rule(by=whiles)
+    def nobody_does_anything(self, by: timedelta) -> None:
+        self.world.pass_time(by)
+
+    @rule(beats=st.integers(1, 6), silent=st.none() | anyone)
+    def life_goes_on(self, beats: int, silent: int | None) -> None:
+        """All but one of the workers beat, and the roll is called."""
+        for _ in range(beats):
+            for place, worker in enumerate(self.world.workers):
+                if place != silent:
+                    worker.beat()
+            for control in self.world.controls:
+                control.beat()
+                control.rescue()
+            self.world.pass_time(_BEAT)
+
+
+@pytest.fixture
+def admin(database_url: str) -> Iterator[Engine]:
+    """Connections that nothing strikes."""
+    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def world(
+    database: Engine, admin: Engine, storage: Storage, broker_url: str, secrets: Secrets
+) -> Iterator[World]:
+    doorbell = Doorbell(broker_url)
+    yield World(database, admin, storage, doorbell, secrets)
+    doorbell.close()
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.law("I1")
+@pytest.mark.law("I2")
+@pytest.mark.law("I3")
+@pytest.mark.law("I4")
+@pytest.mark.law("I5")
+@pytest.mark.law("I6")
+@pytest.mark.law("I7")
+@pytest.mark.law("I11")
+def test_no_order_of_steps_and_faults_breaks_a_law(
+    world: World, request: pytest.FixtureRequest
+) -> None:
+    profile = request.config.getoption("hypothesis_profile", None) or "quick"
+    played = type("Played", (Game,), {"world": world})
+
+    run_state_machine_as_test(played, settings=settings.get_profile(profile))
