@@ -1,12 +1,19 @@
 """A single request's job as its clients read it: waited for, with its result from S3."""
 
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
+from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
 from api.schemas.jobs import JobObject
 from api.services import Services
-from jobs import reading
+from jobs import finishing, reading
+from jobs.doorbell import CONTROL
+from jobs.errors import NotAllowedNow
 from jobs.keys import Caller
 from jobs.models import TERMINAL_STATES, JobKind
 from jobs.reading import JobView
@@ -19,6 +26,31 @@ async def after_wait(services: Services, caller: Caller, job_id: UUID, *, wait: 
         await services.watch.until_finished(job_id, timeout=wait)
         found = await run_in_threadpool(view, services, caller, job_id)
     return await run_in_threadpool(with_result, services, found)
+
+
+async def unless_gone(
+    request: Request, waiting: Coroutine[Any, Any, JobObject]
+) -> JobObject | None:
+    """What `waiting` comes to, or None if the client hangs up before.  Its body must be read."""
+    held, gone = asyncio.ensure_future(waiting), asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait([held, gone], return_when=asyncio.FIRST_COMPLETED)
+        return held.result() if held.done() else None
+    finally:
+        held.cancel()
+        gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def abandon(services: Services, caller: Caller, job_id: UUID) -> None:
+    """Cancel a job that nobody waits for any more, unless it has ended."""
+    with suppress(NotAllowedNow), services.sessions.begin() as session:
+        finishing.cancel(session, tenant_id=caller.tenant_id, job_id=job_id, kind=JobKind.REQUEST)
+    services.doorbell.ring(CONTROL)  # it may be finalized at once
 
 
 def view(services: Services, caller: Caller, job_id: UUID) -> JobView:
