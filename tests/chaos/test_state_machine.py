@@ -4,8 +4,7 @@ Hypothesis plays clients, workers, control processes, time and lightning over a 
 real S3; the witness looks after every COMMIT.  At the end all who acted are dead, and healthy
 processes must bring every job to its end, whose files are then read.
 
-`pytest tests/chaos/test_state_machine.py --hypothesis-profile chaos` plays a longer game, and
-`--hypothesis-seed N` another one.
+`make chaos` plays long games, another one each time; `--hypothesis-seed N` plays one again.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,20 +31,17 @@ from tests.chaos.laws.control_actor import ControlActor
 from tests.chaos.laws.inference_actor import InferenceActor
 from tests.chaos.laws.lightning import Strike, Where
 from tests.chaos.laws.world import World
+from tests.chaos.scale import FULL, full_or_short
 
-_QUICK = settings(
-    max_examples=15,
-    stateful_step_count=30,
-    derandomize=True,
+_PLAY = settings(
+    max_examples=full_or_short(400, 15),
+    stateful_step_count=full_or_short(60, 30),
+    derandomize=not FULL,
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.generate, Phase.shrink],
     print_blob=True,
-)
-settings.register_profile("quick", _QUICK)
-settings.register_profile(
-    "chaos", settings(_QUICK, max_examples=400, stateful_step_count=60, derandomize=False)
 )
 
 _DAY = timedelta(days=1)
@@ -204,10 +200,7 @@ def world(
 @pytest.mark.law("I6")
 @pytest.mark.law("I7")
 @pytest.mark.law("I11")
-def test_no_order_of_steps_and_faults_breaks_a_law(
-    world: World, request: pytest.FixtureRequest
-) -> None:
-    profile = request.config.getoption("hypothesis_profile", None) or "quick"
+def test_no_order_of_steps_and_faults_breaks_a_law(world: World) -> None:
     played = type("Played", (Game,), {"world": world})
 
-    run_state_machine_as_test(played, settings=settings.get_profile(profile))
+    run_state_machine_as_test(played, settings=_PLAY)
