@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from jobs import rescue
-from jobs.models import WorkerKind
+from jobs.models import Job, WorkerKind
 from jobs.storage import Storage
 from tests.fixtures.work import Work, custom_ids, segment_of
 from tests.fixtures.workers import control_hands
@@ -42,6 +42,25 @@ def test_segments_become_files_in_input_order(
     assert custom_ids(output) == ["r0", "r1", "r2", "r3", "r4"]
     assert custom_ids(errors) == ["r5"]
     assert work.job_state(job_id) == "completed"
+
+
+@pytest.mark.law("P19")
+def test_a_batch_whose_every_request_failed_is_completed_with_an_error_file_alone(
+    work: Work, storage: Storage, finalizer: Finalizer
+) -> None:
+    job_id = work.add_planned_batch([3])
+    (lease,) = work.claim(work.add_worker())
+    work.flush(lease, segment_of(job_id, [0, 1, 2], storage, ok=False), complete=True)
+
+    assert finalizer.finalize_next()
+
+    output, errors = files_of(work, storage)
+    with work.sessions() as session:
+        job = session.get_one(Job, job_id)
+    assert (job.state, job.total, job.completed, job.failed) == ("completed", 3, 0, 3)
+    assert job.output_file_id is None
+    assert output == b""
+    assert custom_ids(errors) == ["r0", "r1", "r2"]
 
 
 @pytest.mark.law("I12")
