@@ -55,6 +55,7 @@ check: install ## Check format, lint, types, import contracts, line caps, migrat
 bench: install ## Run the benchmarks, short form
 	@$(BIN)/gristmill bench engine --model smollm2-135m-instruct --workload W1 --json
 	@$(BIN)/gristmill bench queue --requests 10000 --json
+	@$(BIN)/gristmill bench claims --json
 
 fmt: install ## Format the code and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -51,6 +51,21 @@ def queue(
     _report(lambda tell: bench_queue(requests, workers=workers, tell=tell), as_json=as_json)
 
 
+@app.command()
+def claims(
+    *,
+    queued: Annotated[int, typer.Option(min=1, help="Shards in the queue.")] = 1_000_000,
+    settled: Annotated[
+        int, typer.Option(min=1, help="Shards settled beside an old snapshot.")
+    ] = 30_000,
+    as_json: Json = False,
+) -> None:
+    """Claim from a long queue while an old snapshot keeps every dead row version."""
+    from bench.claims import bench_claims
+
+    _report(lambda tell: bench_claims(queued, settled, tell=tell), as_json=as_json)
+
+
 def _report(measure: Callable[[Callable[[str], None]], dict[str, Any]], *, as_json: bool) -> None:
     console = Console(stderr=True)
     try:
