@@ -1,13 +1,14 @@
-"""Law 2 for any file: whatever is in it, whenever it is cancelled, every row is accounted for.
+"""Law 2 for any file: whatever is in it, whenever it is stopped, every row is accounted for.
 
 Planner, leases, result rows and finalizer are the real ones, over real Postgres and S3.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
+import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -53,8 +54,27 @@ FILES = st.builds(
     st.sampled_from([b"\n", b"\r\n"]),
     st.sampled_from([b"", b"\n", b"\n\n"]),
 )
-# None: it runs to its end.  -1: before it is planned.  Else after so many rows.
-CANCELS = st.one_of(st.none(), st.integers(-1, 12))
+
+
+class Stop(NamedTuple):
+    """Where a batch is stopped, and as what it ends.
+
+    point: None, it runs to its end; "queued"; "validating", under its planner's hands; else after
+    so many rows.
+    held: a worker has a shard in hand then, and flushes some more of it.
+    """
+
+    point: str | int | None
+    held: bool = False
+    ends_as: str = "cancelled"
+
+
+STOPS = st.builds(
+    Stop,
+    st.one_of(st.none(), st.sampled_from(["queued", "validating"]), st.integers(0, 12)),
+    st.booleans(),
+    st.sampled_from(["cancelled", "expired"]),
+)
 
 
 def fails(row: InputRow) -> bool:
@@ -76,21 +96,24 @@ def requests_in(content: bytes) -> int:
 @example(
     content=input_line("a") + b"\n" + input_line("a", model="nobody"),
     policy=OnInvalidLine.SKIP,
-    cancel_after=None,
+    stop=Stop(None),
 )
-@given(content=FILES, policy=st.sampled_from(OnInvalidLine), cancel_after=CANCELS)
+@given(content=FILES, policy=st.sampled_from(OnInvalidLine), stop=STOPS)
+@pytest.mark.law("P18")
+@pytest.mark.law("P20")
 def test_output_and_error_lines_are_the_file(
-    pipeline: Pipeline, content: bytes, policy: OnInvalidLine, cancel_after: int | None
+    pipeline: Pipeline, content: bytes, policy: OnInvalidLine, stop: Stop
 ) -> None:
     pipeline.work.forget_jobs()  # an example that failed may not fail the next
     job_id = pipeline.submit(content, on_invalid_line=policy)
 
-    _walk(pipeline, job_id, cancel_after)
+    _walk(pipeline, job_id, stop)
 
     job = pipeline.job(job_id)
     output, errors = pipeline.output(job_id), pipeline.errors(job_id)
     ran = [line for line in errors if _code(line) not in NEVER_RAN]
     assert job.finished_at is not None
+    assert stop.point is None or job.state in (stop.ends_as, "failed")
     assert job.total == (0 if job.in_progress_at is None else requests_in(content))
     assert len(output) + len(errors) == job.total
     assert (job.completed, job.failed) == (len(output), len(ran))
@@ -101,20 +124,30 @@ def test_output_and_error_lines_are_the_file(
     assert sorted(_live(pipeline, job_id)) == sorted(_ids(output + ran))
 
 
-def _walk(pipeline: Pipeline, job_id: UUID, cancel_after: int | None) -> None:
-    if cancel_after == -1:
-        pipeline.work.cancel(job_id)
-        pipeline.finalize()
-        return
-    pipeline.plan()
-    if pipeline.job(job_id).state == "failed":
-        return
-    if cancel_after is None:
-        pipeline.run(fails=fails)
+def _walk(pipeline: Pipeline, job_id: UUID, stop: Stop) -> None:
+    def stopped() -> None:
+        pipeline.work.stop(job_id, stop.ends_as)
+
+    if stop.point == "queued":
+        stopped()
+    elif stop.point == "validating":
+        pipeline.plan_and_stop(stopped)
     else:
-        pipeline.run(cancel_after, fails=fails)
-        pipeline.work.cancel(job_id)
+        pipeline.plan()
+        if pipeline.job(job_id).state == "failed":
+            return
+        _run(pipeline, stop, stopped)
     pipeline.finalize()
+
+
+def _run(pipeline: Pipeline, stop: Stop, stopped: Callable[[], None]) -> None:
+    if not isinstance(stop.point, int):
+        pipeline.run(fails=fails)
+    elif stop.held:
+        pipeline.run_and_stop(stop.point, stopped, fails=fails)
+    else:
+        pipeline.run(stop.point, fails=fails)
+        stopped()
 
 
 def _ids(lines: Sequence[dict[str, Any]]) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from openai import InvalidWebhookSignatureError, OpenAI
 from sqlalchemy import text
 
+from cli.errors import CommandFailed
 from cli.webhook_receiver import receiving
 from jobs import endpoints, keys
 from jobs.secrets import Secrets
@@ -94,11 +95,25 @@ def test_another_attempt_keeps_the_id_and_the_bytes(work: Work, secrets: Secrets
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
 
 
-@pytest.mark.parametrize("status", [302, 400, 500])
+@pytest.mark.parametrize("status", [400, 500])
 def test_an_answer_that_is_no_2xx_is_tried_again(work: Work, secrets: Secrets, status: int) -> None:
-    with answering(status, Location="http://127.0.0.1:1/elsewhere") as url:
+    with answering(status) as url:
         end_a_batch(work, url)
         sender(work, secrets).deliver_next()
+
+    assert outcome(work) == ("pending", status, f"the endpoint answered {status}")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.law("P29")
+def test_a_redirect_is_a_failure_and_is_not_followed(
+    work: Work, secrets: Secrets, status: int
+) -> None:
+    with receiving() as elsewhere, answering(status, Location=elsewhere.url) as url:
+        end_a_batch(work, url)
+        sender(work, secrets).deliver_next()
+        with pytest.raises(CommandFailed, match="no webhook came"):
+            elsewhere.next(timeout=0)
 
     assert outcome(work) == ("pending", status, f"the endpoint answered {status}")
 
