@@ -3,7 +3,9 @@
 A tenant's shards are stamped when they are cut, so that workers decide nothing: the lowest stamp
 goes first.  A tenant that was away starts at the queue's present time, one that is behind goes on
 from where its own work ends; so a million rows of one delay another's ten by a shard a worker.
-Interactive shards go before all bulk, oldest first; quotas bound them.
+Interactive shards go before all bulk, oldest first; quotas bound them.  A job whose deadline is in
+danger is pulled to the queue's present time, once; nothing is ever put before that, so that whoever
+is there already keeps its place and nobody starves.
 
 Source: Goyal, Vin and Cheng 1996, "Start-time Fair Queueing", sec. 2.
 """
@@ -51,17 +53,44 @@ _LOWEST_QUEUED = text("""
      ORDER BY stamp LIMIT 1
 """)
 
-_RESERVE = text("""
-    INSERT INTO fair_shares AS s (model, tenant_id, last_finish)
-    SELECT :model, id, :now + :cost / weight FROM tenants WHERE id = :tenant_id
-        ON CONFLICT (model, tenant_id) DO UPDATE
-           SET last_finish = greatest(s.last_finish, :now) + excluded.last_finish - :now
-    RETURNING last_finish, (SELECT weight FROM tenants WHERE id = :tenant_id) AS weight
+_SHARE = text("""
+    SELECT coalesce(s.last_finish, 0) AS last_finish, t.weight
+      FROM tenants t LEFT JOIN fair_shares s ON s.tenant_id = t.id AND s.model = :model
+     WHERE t.id = :tenant_id
+""")
+
+_KEEP = text("""
+    INSERT INTO fair_shares (model, tenant_id, last_finish)
+    VALUES (:model, :tenant_id, :last_finish)
+        ON CONFLICT (model, tenant_id) DO UPDATE SET last_finish = excluded.last_finish
 """)
 
 _ADVANCE = text("""
     UPDATE fair_queues SET highest_stamp = greatest(highest_stamp, :stamp) WHERE model = :model
 """)
+
+
+# In danger is the last quarter of a job's window, six hours at most.
+_IN_DANGER = text("""
+    SELECT id, model FROM jobs
+     WHERE state = 'in_progress' AND NOT interactive AND NOT hastened AND NOT paused
+       AND expires_at < now() + interval '6 hours'
+       AND expires_at < now() + (expires_at - created_at) / 4
+     ORDER BY expires_at LIMIT 20
+       FOR UPDATE SKIP LOCKED
+""")
+
+_PULL = text("""
+    UPDATE shards SET stamp = :now
+     WHERE job_id = :job_id AND state IN ('queued', 'leased', 'suspect') AND stamp > :now
+""")
+
+_HASTENED = text("UPDATE jobs SET hastened = true WHERE id = :job_id")
+
+
+def place(*, now: float, last_finish: float, weight: float) -> Start:
+    """Where a tenant's next run of shards begins."""
+    return Start(max(now, last_finish), weight)
 
 
 def reserve(
@@ -70,13 +99,23 @@ def reserve(
     """Take a place in the line for shards that cost `cost` together."""
     if interactive:
         return Start(session.scalars(_CLOCK_TIME).one(), math.inf)
-    now = virtual_time(session, model)
-    share = session.execute(
-        _RESERVE, {"model": model, "tenant_id": tenant_id, "now": now, "cost": float(cost)}
-    ).one()
-    start = Start(share.last_finish - cost / share.weight, share.weight)
+    now = virtual_time(session, model)  # from here on nobody else places work on this model
+    same = {"model": model, "tenant_id": tenant_id}
+    share = session.execute(_SHARE, same).one()
+    start = place(now=now, last_finish=share.last_finish, weight=share.weight)
+    session.execute(_KEEP, same | {"last_finish": start.after(cost)})
     session.execute(_ADVANCE, {"model": model, "stamp": start.stamp})
     return start
+
+
+def hasten(session: Session) -> int:
+    """Pull the jobs whose deadline is in danger to the head of their lines, 20 at most."""
+    jobs = session.execute(_IN_DANGER).all()
+    for job in jobs:
+        now = virtual_time(session, job.model)
+        session.execute(_PULL, {"job_id": job.id, "now": now})
+        session.execute(_HASTENED, {"job_id": job.id})
+    return len(jobs)
 
 
 def virtual_time(session: Session, model: str) -> float:

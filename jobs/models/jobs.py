@@ -30,6 +30,7 @@ class Job(Base):
     model: Mapped[str | None] = mapped_column(ForeignKey(Model.name))  # a batch's: known once read
     interactive: Mapped[bool] = mapped_column(server_default="false")
     paused: Mapped[bool] = mapped_column(server_default="false")
+    hastened: Mapped[bool] = mapped_column(server_default="false")  # for its deadline's sake
     input_file_id: Mapped[UUID | None] = mapped_column(ForeignKey(File.id))
     # Earlier batches of this tenant, which may have been deleted since.
     retry_of: Mapped[UUID | None]  # whose failed rows these are
@@ -99,6 +100,11 @@ class Job(Base):
             "jobs_expiring",
             "expires_at",
             postgresql_where=text("state IN ('queued', 'validating', 'in_progress')"),
+        ),
+        Index(
+            "jobs_unhurried",
+            "expires_at",
+            postgresql_where=text("state = 'in_progress' AND NOT interactive AND NOT hastened"),
         ),
         Index("jobs_owner", "owner", postgresql_where=text("owner IS NOT NULL")),
         BUSY_TABLE,

@@ -13,7 +13,7 @@ from functools import partial
 import orjson
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobs import finishing, lines, metrics, rescue, results, waiting, workers
+from jobs import fairness, finishing, lines, metrics, rescue, results, waiting, workers
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell, inference_queue
 from jobs.errors import StorageUnavailable
@@ -38,6 +38,7 @@ class Sweeper:
         """One round of every duty."""
         for duty in (
             self._expire,
+            self._hasten,
             self._settle_suspects,
             self._forget_dead,
             self._purge,
@@ -50,6 +51,12 @@ class Sweeper:
             expired = finishing.expire_due(session)
         if expired:
             log.info("jobs expired", extra={"jobs": len(expired)})
+
+    def _hasten(self) -> None:
+        with self._sessions.begin() as session:
+            hastened = fairness.hasten(session)
+        if hastened:
+            log.info("jobs pulled forward for their deadlines", extra={"jobs": hastened})
 
     def _settle_suspects(self) -> None:
         with self._sessions.begin() as session:

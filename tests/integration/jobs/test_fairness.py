@@ -1,12 +1,17 @@
 """The fair queue: nobody waits behind all of another's work, and nobody for ever."""
 
+from datetime import timedelta
 from uuid import UUID
 
+import pytest
 from sqlalchemy import text
 
+from jobs import fairness
 from jobs.models import WorkerKind
+from tests.fixtures.passing_time import pass_time
 from tests.fixtures.work import Work
 
+_DUE = text("UPDATE jobs SET expires_at = created_at + :window WHERE id = :id")
 _DOUBLE = text("UPDATE tenants SET weight = 2 WHERE id = :id")
 
 
@@ -16,6 +21,12 @@ def order_of_claims(work: Work) -> list[UUID]:
     while claimed := work.claim(me, room=1):
         order += [lease.job_id for lease in claimed]
     return order
+
+
+def due_in(work: Work, window: timedelta, job_id: UUID) -> UUID:
+    with work.sessions.begin() as session:
+        session.execute(_DUE, {"window": window, "id": job_id})
+    return job_id
 
 
 def test_a_small_job_waits_behind_one_shard_of_a_large_one(work: Work) -> None:
@@ -76,6 +87,42 @@ def test_costly_shards_take_fewer_turns(work: Work) -> None:
 
     assert first.count(cheap) >= 7
     assert costly in first
+
+
+@pytest.mark.parametrize("left", ["a quarter", "more"])
+def test_a_job_is_pulled_forward_in_the_last_quarter_of_its_window_and_not_before(
+    work: Work, left: str
+) -> None:
+    window = timedelta(hours=4)
+    early = due_in(work, 10 * window, work.add_planned_batch([1] * 20))
+    late = due_in(work, window, work.add_planned_batch([1] * 5))  # of one tenant, behind it
+    pass_time(work.sessions, 0.76 * window if left == "a quarter" else 0.74 * window)
+
+    with work.sessions.begin() as session:
+        hastened = fairness.hasten(session)
+    order = order_of_claims(work)
+
+    if left == "more":
+        assert hastened == 0
+        assert order == [early] * 20 + [late] * 5
+    else:
+        assert hastened == 1
+        assert order[:6].count(late) == 5  # beside the one that was at the head already
+
+
+def test_who_comes_later_does_not_overtake_who_was_pulled_forward(work: Work) -> None:
+    due_in(work, timedelta(hours=40), work.add_planned_batch([1] * 20))
+    late = due_in(work, timedelta(hours=4), work.add_planned_batch([1] * 5))
+    pass_time(work.sessions, timedelta(hours=3.5))
+    with work.sessions.begin() as session:
+        fairness.hasten(session)
+
+    work.add_planned_batch([1] * 5, tenant_id=work.add_tenant("other"))
+    order = order_of_claims(work)
+
+    assert order[:6].count(late) == 5
+    with work.sessions.begin() as session:
+        assert fairness.hasten(session) == 0  # once is enough
 
 
 def test_planning_goes_by_age(work: Work) -> None:
