@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ARRAY, BigInteger, CheckConstraint, ForeignKey, LargeBinary, Text
+from sqlalchemy import ARRAY, BigInteger, CheckConstraint, ForeignKey, Index, LargeBinary, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobs.models.base import BUSY_TABLE, Base, created_at_now, uuid_key
@@ -77,3 +77,5 @@ class IdempotencyKey(Base):
     request_sha256: Mapped[str]
     response: Mapped[str]
     created_at: Mapped[datetime] = created_at_now()
+
+    __table_args__ = (Index(None, "created_at"),)

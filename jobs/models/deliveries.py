@@ -69,6 +69,7 @@ class Delivery(Base):
             "url",
             postgresql_where=text("state = 'pending' AND owner IS NULL"),
         ),
+        Index("deliveries_test", "created_at", postgresql_where=text("test")),
         Index(None, "tenant_id", "created_at", "id"),
         Index(None, "endpoint_id", "created_at"),
     )

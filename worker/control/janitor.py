@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
-from jobs import collecting, metrics, orphans
+from jobs import collecting, forgetting, metrics, orphans
 from jobs.collecting import Garbage
 from jobs.database import Sessions
 from jobs.storage import Storage
@@ -35,6 +35,7 @@ class Janitor:
     def tidy(self) -> None:
         """One round."""
         with self._sessions.begin() as session:
+            forgetting.forget_old(session)
             collecting.expire_uploads(session)
         self._collect("part", collecting.parts, collecting.forget_parts)
         self._collect("file", collecting.files, collecting.forget_files)

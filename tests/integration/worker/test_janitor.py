@@ -9,11 +9,12 @@ import pytest
 from prometheus_client import REGISTRY
 from sqlalchemy import text
 
-from jobs import uploads
+from jobs import events, uploads
 from jobs.errors import StorageUnavailable
 from jobs.multipart import PART_SIZE
 from jobs.storage import Storage
 from jobs.uploads import NewUpload
+from tests.fixtures.endpoints import add_endpoint, end_a_batch
 from tests.fixtures.work import Work
 from worker.control.janitor import Janitor
 
@@ -184,3 +185,45 @@ def test_a_write_that_is_under_way_goes_on(work: Work, storage: Storage, janitor
         yield b"x" * PART_SIZE
 
     assert storage.upload("k", chunks()) == 2 * PART_SIZE
+
+
+def test_rows_whose_time_is_over_go_and_no_others(work: Work, janitor: Janitor) -> None:
+    endpoint_id = add_endpoint(work)
+    end_a_batch(work)
+    with work.sessions.begin() as session:
+        for age in ("25 hours", "23 hours"):
+            session.execute(
+                text("""
+                    INSERT INTO idempotency_keys
+                           (tenant_id, key, request_sha256, response, created_at)
+                    VALUES (:tenant_id, CAST(:age AS text), '', '',
+                            now() - CAST(CAST(:age AS text) AS interval))
+                """),
+                {"tenant_id": work.tenant_id, "age": age},
+            )
+        for age in ("8 days", "6 days"):
+            session.execute(
+                text("""
+                    INSERT INTO webhook_targets
+                           (tenant_id, url, failures, failing_since, open_until)
+                    VALUES (:tenant_id, CAST(:age AS text), 5, '2000-01-01',
+                            now() - CAST(CAST(:age AS text) AS interval))
+                """),
+                {"tenant_id": work.tenant_id, "age": age},
+            )
+            sample = events.add_sample(session, endpoint_id=endpoint_id, event_type="batch.failed")
+            session.execute(
+                text("""
+                    UPDATE deliveries SET created_at = now() - CAST(:age AS interval)
+                     WHERE id = :id
+                """),
+                {"id": sample, "age": age},
+            )
+
+    janitor.tidy()
+
+    assert work.scalar("SELECT key FROM idempotency_keys") == "23 hours"
+    assert work.scalar("SELECT url FROM webhook_targets") == "6 days"
+    assert work.scalar("SELECT count(*) FROM deliveries WHERE test") == 1
+    assert work.scalar("SELECT count(*) FROM events") == 2
+    assert work.scalar("SELECT count(*) FROM deliveries WHERE NOT test") == 1
