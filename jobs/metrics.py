@@ -19,7 +19,8 @@ RESCUED = Counter(
 )
 POISON = Counter("gristmill_poison", "Requests answered with worker_lost.")
 ROWS_RECOMPUTED = Counter(
-    "gristmill_rows_recomputed", "Rows begun again, for an attempt at them ended before they did."
+    "gristmill_rows_recomputed",
+    "Rows begun again, or for all we know: an attempt ended before them.",
 )
 BELLS_RUNG = Counter("gristmill_bells_rung", "Bells left on a queue.", ["queue"])
 CLAIMS_EMPTY = Counter("gristmill_claims_empty", "Claims that found nothing to lease.")

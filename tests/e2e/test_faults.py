@@ -1,6 +1,7 @@
 """Something dies in the middle of a batch, and the file still comes back complete."""
 
 import os
+import re
 import signal
 import time
 from typing import Any
@@ -57,6 +58,15 @@ def test_a_worker_killed_in_the_middle_loses_and_repeats_no_row(
     assert set(before) <= set(kept)
     attempts = column(stack, "SELECT attempt FROM shards WHERE job_id = :id", under_way)
     assert max(attempts) >= 2
+    assert _recomputed(client, stack) > 0
+
+
+def _recomputed(client: Client, stack: UpStack) -> float:
+    """As the worker that came in the dead one's place counts it."""
+    _, worker = (client.http.get(url).text for url in stack.facts.metrics_urls)
+    found = re.search(r"^gristmill_rows_recomputed_total (\S+)$", worker, re.MULTILINE)
+    assert found is not None
+    return float(found[1])
 
 
 @pytest.mark.law("I9")

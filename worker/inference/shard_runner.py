@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from engine.requests import Completion, Request
-from jobs import ids, lines, results
+from jobs import ids, lines, metrics, results
 from jobs.database import Sessions
 from jobs.errors import BodyRefused
 from jobs.leases import ShardLease
@@ -87,7 +87,9 @@ class ShardRunner:
             return rows  # nobody had them before; a solo shard's rows were another shard's
         with self._sessions() as session:
             done = results.finished(session, lease.job_id, [row.index for row in rows])
-        return [row for row in rows if row.index not in done]
+        again = [row for row in rows if row.index not in done]
+        metrics.ROWS_RECOMPUTED.inc(len(again))
+        return again
 
 
 @dataclass(slots=True)
