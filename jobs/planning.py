@@ -6,10 +6,12 @@ carry it; a new plan first deletes the rows of an earlier one that died.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from uuid import UUID
 
 import psycopg
-from sqlalchemy import text
+from sqlalchemy import bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY, BIGINT, DOUBLE_PRECISION, INTEGER, TEXT
 from sqlalchemy.orm import Session
 
 from jobs import fairness, finishing, job_leases, quotas
@@ -100,11 +102,18 @@ _DUPLICATES = text("""
      ORDER BY index
 """).execution_options(yield_per=1000)
 
-_ADD_SHARD = text("""
+_ADD_SHARDS = text("""
     INSERT INTO shards (job_id, model, interactive, paused, stamp, cost, prefix_key, input_key,
                         end_line)
-    VALUES (:job_id, :model, :interactive, :paused, :stamp, :cost, :prefix_key, :input_key, :lines)
-""")
+    SELECT :job_id, :model, :interactive, :paused, s.*
+      FROM unnest(:stamps, :costs, :prefix_keys, :input_keys, :lines) AS s
+""").bindparams(
+    bindparam("stamps", type_=ARRAY(DOUBLE_PRECISION)),
+    bindparam("costs", type_=ARRAY(BIGINT)),
+    bindparam("prefix_keys", type_=ARRAY(TEXT)),
+    bindparam("input_keys", type_=ARRAY(TEXT)),
+    bindparam("lines", type_=ARRAY(INTEGER)),
+)
 
 _START = text("""
     UPDATE jobs
@@ -187,12 +196,10 @@ def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
     )
     for segment in plan.finished:
         put(session, lease.job_id, segment, shard_id=None, attempt=lease.attempt)
-    shards = list(_shard_values(lease, plan, start))
-    if shards:  # none where every row is finished already
-        same = {"interactive": wanted.interactive, "paused": wanted.paused}
-        session.execute(_ADD_SHARD, [shard | same for shard in shards])
-    values = {"job_id": lease.job_id, "model": plan.model, "total": plan.total, "cost": cost}
-    session.execute(_START, values | {"errors": plan.errors})
+    same = {"job_id": lease.job_id, "model": plan.model}
+    as_wanted = {"interactive": wanted.interactive, "paused": wanted.paused}
+    session.execute(_ADD_SHARDS, same | as_wanted | _columns(plan.shards, start))
+    session.execute(_START, same | {"total": plan.total, "cost": cost, "errors": plan.errors})
 
 
 def _admit(session: Session, lease: PlanLease, cost: int) -> None:
@@ -202,21 +209,15 @@ def _admit(session: Session, lease: PlanLease, cost: int) -> None:
         raise BatchRefused(refusal.code, str(refusal)) from refusal
 
 
-def _shard_values(
-    lease: PlanLease, plan: Plan, start: fairness.Start
-) -> Iterator[dict[str, object]]:
-    before = 0
-    for shard in plan.shards:
-        yield {
-            "job_id": lease.job_id,
-            "model": plan.model,
-            "stamp": start.after(before),
-            "cost": shard.cost,
-            "prefix_key": shard.prefix_key,
-            "input_key": shard.input_key,
-            "lines": shard.lines,
-        }
-        before += shard.cost
+def _columns(shards: list[ShardDraft], start: fairness.Start) -> dict[str, object]:
+    before = accumulate((shard.cost for shard in shards), initial=0)
+    return {
+        "stamps": [start.after(cost) for _, cost in zip(shards, before, strict=False)],
+        "costs": [shard.cost for shard in shards],
+        "prefix_keys": [shard.prefix_key for shard in shards],
+        "input_keys": [shard.input_key for shard in shards],
+        "lines": [shard.lines for shard in shards],
+    }
 
 
 def fail(session: Session, lease: PlanLease, found: list[dict[str, object]]) -> None:
