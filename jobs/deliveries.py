@@ -1,7 +1,9 @@
 """Webhooks to be sent: claimed, sent by worker/control/webhooks.py, and recorded.
 
-An address that is slow or fails holds nobody else up: two attempts at most are made at it at once,
-and after three failures running a breaker lets it rest for a while and then tries it with one.
+A target, an endpoint or a host, that is slow or fails holds nobody else up: two attempts at most
+are made at it at once, and after three failures running a breaker lets it rest for a while and then
+tries it with one.  A claim looks at the head of each target's own line, so that it never walks past
+what waits behind a slow one.
 """
 
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ SCHEDULE = tuple(
 )
 MAX_RETRY_AFTER = timedelta(hours=6)
 
-AT_ONCE = 2  # attempts at one address
+AT_ONCE = 2  # attempts at one target
 BROKEN_AFTER = 3  # failures running
 _FIRST_REST = 10.0  # seconds; twice as long after each further failure
 _LONGEST_REST = 600.0
@@ -42,6 +44,7 @@ class DeliveryLease:
     attempt: int
     owner: UUID
     url: str
+    target: str
     tenant_id: UUID
     endpoint_id: UUID | None
     test: bool
@@ -68,22 +71,39 @@ class Outcome:
 # One claim at a time, or two that begin together would not see each other's.
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtext('deliveries.claim'))")
 
+# The targets that something waits for, one after the other along the index, and each one's head.
 _CLAIM = text("""
-    WITH busy AS MATERIALIZED (
-        SELECT url, count(*) AS attempts FROM deliveries WHERE owner IS NOT NULL GROUP BY url
+    WITH RECURSIVE targets AS (
+        (SELECT tenant_id, target FROM deliveries
+          WHERE state = 'pending' AND owner IS NULL ORDER BY tenant_id, target LIMIT 1)
+         UNION ALL
+        SELECT following.tenant_id, following.target
+          FROM targets, LATERAL (
+              SELECT d.tenant_id, d.target FROM deliveries d
+               WHERE d.state = 'pending' AND d.owner IS NULL
+                 AND (d.tenant_id, d.target) > (targets.tenant_id, targets.target)
+               ORDER BY d.tenant_id, d.target LIMIT 1) following
+    ),
+    busy AS MATERIALIZED (
+        SELECT tenant_id, target, count(*) AS attempts
+          FROM deliveries WHERE owner IS NOT NULL GROUP BY tenant_id, target
     ),
     next AS MATERIALIZED (
-        SELECT d.id FROM deliveries d
-          LEFT JOIN busy ON busy.url = d.url
-          LEFT JOIN webhook_targets t ON t.tenant_id = d.tenant_id AND t.url = d.url
-         WHERE d.state = 'pending' AND d.owner IS NULL AND d.due_at <= now()
-           AND (d.test OR coalesce(t.open_until <= now(), true))
+        SELECT head.id
+          FROM targets
+          LEFT JOIN busy USING (tenant_id, target)
+          LEFT JOIN webhook_targets t USING (tenant_id, target)
+         CROSS JOIN LATERAL (
+              SELECT d.id, d.due_at FROM deliveries d
+               WHERE d.state = 'pending' AND d.owner IS NULL AND d.due_at <= now()
+                 AND d.tenant_id = targets.tenant_id AND d.target = targets.target
+               ORDER BY d.due_at LIMIT 1) head
+         WHERE coalesce(t.open_until <= now(), true)
            AND coalesce(busy.attempts, 0)
                < CASE WHEN t.failures >= :broken_after THEN 1 ELSE :at_once END
            AND EXISTS (SELECT 1 FROM workers w
                         WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
-         ORDER BY d.due_at LIMIT 1
-           FOR UPDATE OF d SKIP LOCKED
+         ORDER BY head.due_at LIMIT 1
     )
     UPDATE deliveries d
        SET owner = :me, attempt = d.attempt + 1
@@ -92,8 +112,8 @@ _CLAIM = text("""
       JOIN events e ON e.id = found.event_id
       JOIN tenants n ON n.id = found.tenant_id
       LEFT JOIN webhook_endpoints w ON w.id = found.endpoint_id
-     WHERE d.id = next.id
-    RETURNING d.id, d.attempt, d.owner, d.url, d.tenant_id, d.endpoint_id, d.test,
+     WHERE d.id = next.id AND d.state = 'pending' AND d.owner IS NULL
+    RETURNING d.id, d.attempt, d.owner, d.url, d.target, d.tenant_id, d.endpoint_id, d.test,
               d.attempt - d.attempts_before AS tries, e.id AS event_id, e.payload,
               coalesce(w.secret, n.webhook_secret) AS secret,
               CASE WHEN w.old_secret_until > now() THEN w.old_secret END AS old_secret
@@ -117,29 +137,23 @@ _RECORD = text("""
     RETURNING 1
 """)
 
-_WORKS = text("DELETE FROM webhook_targets WHERE tenant_id = :tenant_id AND url = :url")
+_WORKS = text("DELETE FROM webhook_targets WHERE tenant_id = :tenant_id AND target = :target")
 
 _FAILS = text("""
-    INSERT INTO webhook_targets AS t (tenant_id, url, failures) VALUES (:tenant_id, :url, 1)
-        ON CONFLICT (tenant_id, url) DO UPDATE
+    INSERT INTO webhook_targets AS t (tenant_id, target, failures)
+    VALUES (:tenant_id, :target, 1)
+        ON CONFLICT (tenant_id, target) DO UPDATE
            SET failures = t.failures + 1,
                open_until = CASE WHEN t.failures + 1 >= :broken_after THEN
                    now() + make_interval(secs => least(
                        :first_rest * power(2, least(t.failures + 1 - :broken_after, 30)),
                        :longest_rest)) END
-    RETURNING failures, failing_since <= now() - :disable_after AS long, open_until
-""")
-
-# What waits for a resting address leaves the head of the line.
-_REST = text("""
-    UPDATE deliveries SET due_at = :open_until
-     WHERE tenant_id = :tenant_id AND url = :url AND state = 'pending' AND owner IS NULL
-       AND NOT test AND due_at < :open_until
+    RETURNING failures, failing_since <= now() - :disable_after AS long
 """)
 
 
 def claim(session: Session, me: UUID) -> DeliveryLease | None:
-    """Lease the delivery that has been due longest, of an address that may be called just now."""
+    """Lease the delivery that has been due longest, of a target that may be called just now."""
     session.execute(_LOCK)
     values = {"me": me, "at_once": AT_ONCE, "broken_after": BROKEN_AFTER}
     row = session.execute(_CLAIM, values).mappings().one_or_none()
@@ -186,7 +200,7 @@ def _is_open(session: Session, lease: DeliveryLease) -> bool:
 
 
 def _judge_target(session: Session, lease: DeliveryLease, outcome: Outcome) -> None:
-    target = {"tenant_id": lease.tenant_id, "url": lease.url}
+    target = {"tenant_id": lease.tenant_id, "target": lease.target}
     if outcome.ok:
         session.execute(_WORKS, target)
         return
@@ -200,8 +214,6 @@ def _judge_target(session: Session, lease: DeliveryLease, outcome: Outcome) -> N
             "disable_after": DISABLE_AFTER,
         },
     ).one()
-    if found.open_until is not None:
-        session.execute(_REST, target | {"open_until": found.open_until})
     if lease.endpoint_id is None:
         return
     if outcome.status == _GONE:

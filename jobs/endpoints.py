@@ -115,10 +115,11 @@ def change(
         disable(session, endpoint_id, why="disabled by its owner")
     elif wanted.enabled and endpoint.disabled_at is not None:
         values |= {"disabled_at": None, "disabled_reason": None}
-        _forget_failures(session, endpoint)
     if values:
         row = update(WebhookEndpoint).where(WebhookEndpoint.id == endpoint_id)
         session.execute(row.values(**values, updated_at=func.now()))
+    if "url" in values or wanted.enabled:
+        _forget_failures(session, endpoint)
     if "url" in values:
         session.execute(_REDIRECT, {"endpoint_id": endpoint_id, "url": values["url"]})
     session.refresh(endpoint)
@@ -144,7 +145,7 @@ def disable(session: Session, endpoint_id: UUID, *, why: str) -> None:
 
 
 def _forget_failures(session: Session, endpoint: WebhookEndpoint) -> None:
-    target = session.get(WebhookTarget, (endpoint.tenant_id, endpoint.url))
+    target = session.get(WebhookTarget, (endpoint.tenant_id, str(endpoint.id)))
     if target is not None:
         session.delete(target)
 

@@ -6,7 +6,7 @@ import orjson
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from jobs import ids
+from jobs import ids, webhook_urls
 from jobs.models import JobKind, JobState
 
 _SUBJECT = {JobKind.REQUEST: "job", JobKind.BATCH: "batch"}
@@ -28,26 +28,28 @@ _ADD = text("""
         RETURNING id
     ),
     told AS (
-        SELECT CAST(NULL AS uuid) AS endpoint_id, CAST(:webhook_url AS text) AS url, true AS works
+        SELECT CAST(NULL AS uuid) AS endpoint_id, CAST(:webhook_url AS text) AS url,
+               CAST(:host AS text) AS target, true AS works
          WHERE CAST(:webhook_url AS text) IS NOT NULL
          UNION ALL
-        SELECT w.id, w.url, w.disabled_at IS NULL
+        SELECT w.id, w.url, CAST(w.id AS text), w.disabled_at IS NULL
           FROM webhook_endpoints w JOIN jobs j ON j.tenant_id = w.tenant_id
          WHERE j.id = :job_id AND w.deleted_at IS NULL AND :type = ANY (w.event_types)
     )
-    INSERT INTO deliveries (tenant_id, event_id, endpoint_id, url, state, last_error)
-    SELECT j.tenant_id, event.id, told.endpoint_id, told.url,
+    INSERT INTO deliveries (tenant_id, event_id, endpoint_id, url, target, state, last_error)
+    SELECT j.tenant_id, event.id, told.endpoint_id, told.url, told.target,
            CAST(CASE WHEN told.works THEN 'pending' ELSE 'failed' END AS delivery_state),
            CASE WHEN NOT told.works THEN :disabled END
       FROM event, told, jobs j WHERE j.id = :job_id
 """)
 
+# A target of its own: a sample waits for no rest, and its failure counts for nothing.
 _ADD_SAMPLE = text("""
     WITH event AS (
         INSERT INTO events (id, type, payload) VALUES (:id, :type, :payload) RETURNING id
     )
-    INSERT INTO deliveries (tenant_id, event_id, endpoint_id, url, test)
-    SELECT w.tenant_id, event.id, w.id, w.url, true
+    INSERT INTO deliveries (tenant_id, event_id, endpoint_id, url, target, test)
+    SELECT w.tenant_id, event.id, w.id, w.url, 'test of ' || w.id, true
       FROM event, webhook_endpoints w WHERE w.id = :endpoint_id
     RETURNING id
 """)
@@ -59,7 +61,8 @@ def add(
     """Record how a job ended, and the webhooks that tell it.  The payload's bytes are final."""
     event_type = f"{_SUBJECT[kind]}.{state}"
     event = _event(session, event_type, subject=ids.public(ids.JOB_PREFIX[kind], job_id))
-    told = {"job_id": job_id, "webhook_url": webhook_url, "disabled": DISABLED}
+    host = None if webhook_url is None else webhook_urls.host_of(webhook_url)
+    told = {"job_id": job_id, "webhook_url": webhook_url, "host": host, "disabled": DISABLED}
     session.execute(_ADD, event | told)
 
 

@@ -20,6 +20,12 @@ def check(url: str, *, allow_private: bool, param: str = "webhook_url") -> None:
         raise InvalidValue(f"'{param}' {fault}.", param=param)
 
 
+def host_of(url: str) -> str:
+    """Scheme, host and port of a URL that `check` let pass: what answers, or does not."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
 def _fault(url: str, *, allow_private: bool) -> str | None:
     # urlsplit drops tabs and line feeds in silence, so that what is stored would not be what ran.
     if not url.isascii() or not url.isprintable() or " " in url:

@@ -42,6 +42,8 @@ class Delivery(Base):
     event_id: Mapped[UUID] = mapped_column(ForeignKey(Event.id))
     endpoint_id: Mapped[UUID | None] = mapped_column(ForeignKey(WebhookEndpoint.id))
     url: Mapped[str]
+    # Whose attempts are counted and rested together: an endpoint's, or those at one host.
+    target: Mapped[str]
     test: Mapped[bool] = mapped_column(server_default="false")  # a sample: tried once
     state: Mapped[DeliveryState] = mapped_column(server_default="pending")
     owner: Mapped[UUID | None] = mapped_column(ForeignKey(Worker.incarnation))
@@ -66,7 +68,8 @@ class Delivery(Base):
         Index(
             "deliveries_waiting",
             "tenant_id",
-            "url",
+            "target",
+            "due_at",
             postgresql_where=text("state = 'pending' AND owner IS NULL"),
         ),
         Index("deliveries_test", "created_at", postgresql_where=text("test")),

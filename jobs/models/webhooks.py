@@ -1,4 +1,4 @@
-"""Where a tenant's events go on their own, and which addresses do not answer just now."""
+"""Where a tenant's events go on their own, and who of them does not answer just now."""
 
 from datetime import datetime
 from uuid import UUID
@@ -41,12 +41,12 @@ class WebhookEndpoint(Base):
 
 
 class WebhookTarget(Base):
-    """An address whose last attempt failed; its row goes with the next 2xx."""
+    """An endpoint or a host whose last attempt failed; its row goes with the next 2xx."""
 
     __tablename__ = "webhook_targets"
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey(Tenant.id), primary_key=True)
-    url: Mapped[str] = mapped_column(primary_key=True)
+    target: Mapped[str] = mapped_column(primary_key=True)
     failures: Mapped[int]  # since the last 2xx
     failing_since: Mapped[datetime] = created_at_now()
     open_until: Mapped[datetime | None]  # nothing is sent before: the breaker is open

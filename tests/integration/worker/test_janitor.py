@@ -205,7 +205,7 @@ def test_rows_whose_time_is_over_go_and_no_others(work: Work, janitor: Janitor) 
             session.execute(
                 text("""
                     INSERT INTO webhook_targets
-                           (tenant_id, url, failures, failing_since, open_until)
+                           (tenant_id, target, failures, failing_since, open_until)
                     VALUES (:tenant_id, CAST(:age AS text), 5, '2000-01-01',
                             now() - CAST(CAST(:age AS text) AS interval))
                 """),
@@ -223,7 +223,7 @@ def test_rows_whose_time_is_over_go_and_no_others(work: Work, janitor: Janitor) 
     janitor.tidy()
 
     assert work.scalar("SELECT key FROM idempotency_keys") == "23 hours"
-    assert work.scalar("SELECT url FROM webhook_targets") == "6 days"
+    assert work.scalar("SELECT target FROM webhook_targets") == "6 days"
     assert work.scalar("SELECT count(*) FROM deliveries WHERE test") == 1
     assert work.scalar("SELECT count(*) FROM events") == 2
     assert work.scalar("SELECT count(*) FROM deliveries WHERE NOT test") == 1
