@@ -98,6 +98,7 @@ class Engine:
         overdue = self._end_overdue()
         batch = self._scheduler.step()
         self._counters.count_scheduled(batch)
+        self._runner.copy_blocks(batch.copies)
         drawn = self._run(batch) if batch.chunks else None
         if drawn is None:
             return overdue

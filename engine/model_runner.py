@@ -24,6 +24,13 @@ class ModelRunner:
         self._inputs = inputs
 
     @torch.inference_mode()
+    def copy_blocks(self, copies: list[tuple[int, int]]) -> None:
+        """Copy K and V from block to block, all at once: nothing is read after it was written."""
+        if copies:
+            source, target = torch.tensor(copies, device=self._kv_cache.device).unbind(1)
+            self._kv_cache[:, :, target] = self._kv_cache[:, :, source]
+
+    @torch.inference_mode()
     def run(self, batch: StepBatch, draw: Callable[[Sequence], Draw]) -> Drawn:
         """Compute the step.  Returns tokens in the order of those of its chunks that sample.
 

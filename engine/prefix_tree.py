@@ -83,13 +83,19 @@ class PrefixTree:
     ) -> None:
         """Add to `path` the nodes of those full blocks of `tokens` that it does not cover yet."""
         size = self._block_size
-        key = path[-1].key if path else self._root(salt, adapter)
+        key = self.key_of(path, salt=salt, adapter=adapter)
         first = len(path)
         for start in range(first * size, len(tokens) - size + 1, size):
             content = block_keys.pack(tokens[start : start + size])
             key = self._child_key(key, content)
             path.append(self._node(key, content))
         self._add_users(path, first)
+
+    def key_of(self, path: Sequence[Node], *, salt: str, adapter: str) -> bytes:
+        """What names the blocks of the path, and is the parent of what comes after them."""
+        if path:
+            return path[-1].key
+        return block_keys.root_key(model=self._model, adapter=adapter, salt=salt)
 
     def leave(self, path: Sequence[Node]) -> None:
         """Undo `enter` and `extend`: one user less for each node."""
@@ -183,9 +189,6 @@ class PrefixTree:
             self._forget(node)
         elif self._wanted.pop(node.block, None) is not None:
             self._spare[node.block] = node
-
-    def _root(self, salt: str, adapter: str) -> bytes:
-        return block_keys.root_key(model=self._model, adapter=adapter, salt=salt)
 
     def _is_idle(self, block: int) -> bool:
         return block in self._spare or block in self._wanted

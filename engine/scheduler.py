@@ -196,7 +196,7 @@ class Scheduler:
         self._schedule(seq, min(seq.num_owed_tokens, batch.budget), batch)
 
     def _schedule(self, seq: Sequence, num_tokens: int, batch: StepBatch) -> None:
-        self._blocks.grow(seq, seq.num_computed_tokens + num_tokens)
+        batch.copies += self._blocks.grow(seq, seq.num_computed_tokens + num_tokens)
         batch.add(seq, num_tokens)
 
     def _is_the_tail(self) -> bool:

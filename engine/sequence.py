@@ -24,6 +24,8 @@ class Sequence:
     seq_id: in order of arrival; place: in depth-first order of the prefix tree
     max_tokens: completion tokens, not total
     max_tokens_given: whether the client named that limit, or it is only where the model's ends
+    tail: the partial block at the prompt's end, if others may share it
+    shares_tail: whether it lies in a block that somebody else may write to
     num_computed_tokens: tokens whose K and V are in the cache
     num_reused_tokens: the first of them, which lie in blocks that others may read: not written to
     """
@@ -44,6 +46,8 @@ class Sequence:
     num_cached_prompt_tokens: int | None = None  # set when it first runs
     block_table: list[int] = field(default_factory=list)
     path: list[Node] = field(default_factory=list)
+    tail: Node | None = None
+    shares_tail: bool = False
     place: Place = ()
     private_blocks: int = 0  # forecast of the blocks it needs beyond its path
 
@@ -53,6 +57,10 @@ class Sequence:
     @property
     def has_run(self) -> bool:
         return self.num_cached_prompt_tokens is not None
+
+    @property
+    def has_computed_its_prompt(self) -> bool:
+        return self.num_computed_tokens >= self.num_prompt_tokens
 
     @property
     def order(self) -> tuple[int, int]:

@@ -7,6 +7,7 @@ can speak of sequences and nobody else has to keep the two in step.
 from engine.block_pool import BlockPool
 from engine.expectations import Expectations
 from engine.prefix_tree import Node, PrefixTree
+from engine.prompt_tails import PromptTails
 from engine.sequence import Sequence
 
 
@@ -15,6 +16,7 @@ class SequenceBlocks:
         self._pool = pool
         self._tree = tree
         self._expectations = Expectations(tree)
+        self._tails = PromptTails()
         self._private = 0  # the sum of `private_blocks` over all sequences that have entered
 
     @property
@@ -46,6 +48,8 @@ class SequenceBlocks:
         """Place a new sequence in the tree and promise it the blocks that it will need."""
         seq.path = self._tree.enter(seq.token_ids, salt=seq.salt, adapter=seq.adapter)
         self._expectations.arrive(seq.path)
+        parent = self._tree.key_of(seq.path, salt=seq.salt, adapter=seq.adapter)
+        seq.tail = self._tails.enter(parent, seq.token_ids[len(seq.path) * self.block_size :])
         self._promise(seq, self._pool.blocks_for(expected_tokens) - len(seq.path))
 
     def expect(self, tokens: list[int], count: int, *, salt: str, adapter: str) -> None:
@@ -58,6 +62,9 @@ class SequenceBlocks:
         """Take a sequence that holds no blocks out of the tree."""
         self._tree.leave(seq.path)
         seq.path = []
+        if seq.tail is not None:
+            self._tails.leave(seq.tail)
+            seq.tail = None
         self._promise(seq, 0)
 
     def computed_elsewhere(self, seq: Sequence) -> Node | None:
@@ -68,14 +75,16 @@ class SequenceBlocks:
         found = None
         for node in seq.path[self._tree.num_resident(seq.path) :]:
             if node.owner is None:
-                break
+                return found
             found = node
-        return found
+        tail = self._tail_to_share(seq)
+        return tail if tail is not None and tail.owner is not None else found
 
     def missing(self, seq: Sequence, num_tokens: int) -> int:
         """Blocks to take from the available ones before `num_tokens` tokens of it are held."""
         if seq.block_table:
-            return max(0, self._pool.blocks_for(num_tokens) - len(seq.block_table))
+            held = len(seq.block_table) - self._parts_from_tail(seq, num_tokens)
+            return max(0, self._pool.blocks_for(num_tokens) - held)
         resident = seq.path[: self._tree.num_resident(seq.path)]
         blocks = (node.block for node in resident if node.block is not None)
         held = sum(self._pool.references(block) > 0 for block in blocks)
@@ -95,19 +104,25 @@ class SequenceBlocks:
         for block in seq.block_table:
             self._pool.retain(block)
         seq.num_reused_tokens = resident * self._pool.block_size
+        self._reuse_tail(seq)
         # The last token is computed even if its K and V are there: its logits are what we want.
         seq.num_computed_tokens = min(seq.num_reused_tokens, len(seq.token_ids) - 1)
         for node in seq.path[resident:]:
             if node.block is None and node.owner is None:
                 node.owner = seq.seq_id
 
-    def grow(self, seq: Sequence, num_tokens: int) -> None:
-        """Extend the block table to hold `num_tokens` tokens.  So many must be available."""
-        wanted = self._pool.blocks_for(num_tokens) - len(seq.block_table)
-        while self._pool.num_free < wanted:
+    def grow(self, seq: Sequence, num_tokens: int) -> list[tuple[int, int]]:
+        """Extend the block table to hold `num_tokens` tokens.  So many must be available.
+
+        Returns the (from, to) of blocks that must be copied before anything is written.
+        """
+        while self._pool.num_free < self.missing(seq, num_tokens):
             self._pool.free(self._tree.evict())
+        copies = self._part_from_tail(seq) if self._parts_from_tail(seq, num_tokens) else []
+        wanted = self._pool.blocks_for(num_tokens) - len(seq.block_table)
         if wanted > 0:
             seq.block_table += self._pool.take(wanted)
+        return copies
 
     def advance(self, seq: Sequence, num_tokens: int) -> list[Node]:
         """`num_tokens` more are computed.  Returns the nodes that others can read from now on."""
@@ -120,22 +135,65 @@ class SequenceBlocks:
         filled = seq.path[first:last]
         for index, node in enumerate(filled, start=first):
             self._tree.fill(node, seq.block_table[index])
+        if seq.tail is not None and seq.tail.owner == seq.seq_id and seq.has_computed_its_prompt:
+            self._tails.fill(seq.tail, seq.block_table[seq.num_prompt_tokens // size])
+            filled.append(seq.tail)
         return filled
 
     def release(self, seq: Sequence) -> list[Node]:
         """Give back all blocks.  Returns the nodes that it was to compute and now will not."""
         for block in reversed(seq.block_table):
-            if self._pool.release(block) and not self._tree.retire(block):
-                self._pool.free(block)
+            self._release(block)
         seq.block_table = []
+        seq.shares_tail = False
         seq.num_computed_tokens = seq.num_reused_tokens = 0
-        abandoned = [node for node in seq.path if node.owner == seq.seq_id]
+        nodes = seq.path if seq.tail is None else [*seq.path, seq.tail]
+        abandoned = [node for node in nodes if node.owner == seq.seq_id]
         for node in abandoned:
             node.owner = None
         return abandoned
 
     def check_integrity(self) -> None:
         self._pool.check_integrity(self._tree.idle_blocks)
+
+    def _release(self, block: int) -> None:
+        if self._pool.release(block):
+            self._tails.forget(block)
+            if not self._tree.retire(block):
+                self._pool.free(block)
+
+    def _tail_to_share(self, seq: Sequence) -> Node | None:
+        """The tail of a waiting sequence, unless its path goes beyond its prompt already."""
+        covered = len(seq.path) * self.block_size
+        return seq.tail if covered < seq.num_prompt_tokens else None
+
+    def _reuse_tail(self, seq: Sequence) -> None:
+        """Share the prompt's last block with whoever computed it, or be the one who does."""
+        tail = self._tail_to_share(seq)
+        if tail is None:
+            return
+        if tail.block is not None and len(seq.block_table) == len(seq.path):
+            self._pool.retain(tail.block)
+            seq.block_table.append(tail.block)
+            seq.shares_tail = True
+            seq.num_reused_tokens = seq.num_prompt_tokens
+        elif tail.block is None and tail.owner is None:
+            tail.owner = seq.seq_id
+
+    def _parts_from_tail(self, seq: Sequence, num_tokens: int) -> bool:
+        """Whether to hold so many tokens it must write to a block that it shares."""
+        return seq.shares_tail and num_tokens > seq.num_prompt_tokens
+
+    def _part_from_tail(self, seq: Sequence) -> list[tuple[int, int]]:
+        """Give it a block of its own for its prompt's end: a copy, unless nobody else is left."""
+        seq.shares_tail = False
+        place = seq.num_prompt_tokens // self.block_size
+        shared = seq.block_table[place]
+        if self._pool.references(shared) == 1:
+            return []
+        [seq.block_table[place]] = self._pool.take(1)
+        self._release(shared)
+        return [(shared, seq.block_table[place])]
 
     def _extend_path(self, seq: Sequence) -> None:
         covered = len(seq.path)

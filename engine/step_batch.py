@@ -30,6 +30,7 @@ class StepBatch:
     budget: counts down the tokens still to give out
     decodes: the chunks of exactly one token
     started: sequences that had never run before
+    copies: (from, to) blocks whose contents are copied before anything is computed, all at once
     """
 
     budget: int
@@ -37,6 +38,7 @@ class StepBatch:
     prefills: list[Chunk] = field(default_factory=list)
     started: list[Sequence] = field(default_factory=list)
     preempted: list[Sequence] = field(default_factory=list)
+    copies: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def chunks(self) -> list[Chunk]:

@@ -20,7 +20,8 @@ class Clock:
 
 def limited(request_id, deadline, *, max_tokens=20):
     params = SamplingParams(max_tokens=max_tokens, ignore_eos=True)
-    return Request(request_id=request_id, prompt=PROMPT, params=params, deadline=deadline)
+    prompt = [*PROMPT, *request_id.encode()]
+    return Request(request_id=request_id, prompt=prompt, params=params, deadline=deadline)
 
 
 @pytest.mark.parametrize("max_num_seqs", [1, 4])
@@ -62,6 +63,9 @@ class CrampedRunner:
     def __init__(self, runner, limit):
         self._runner = runner
         self._limit = limit
+
+    def copy_blocks(self, copies):
+        self._runner.copy_blocks(copies)
 
     def run(self, batch, draw):
         if sum(chunk.num_tokens for chunk in batch.chunks) > self._limit:

@@ -111,9 +111,10 @@ def test_the_bytes_of_logprobs_are_the_completions_text(llm):
     assert len(said) >= len(completion.text.encode()) - 2 * completion.text.count("\ufffd")
 
 
-def test_choices_differ_share_their_prompts_blocks_and_come_again(tiny_model_dir):
+@pytest.mark.parametrize("num_prompt", [64, 70])  # four blocks, and a part of the fifth
+def test_choices_differ_share_their_prompts_blocks_and_come_again(tiny_model_dir, num_prompt):
     llm = load(tiny_model_dir)
-    prompt = list(range(10, 74))  # four blocks
+    prompt = list(range(10, 10 + num_prompt))
     asked = request("r", prompt, max_tokens=10, temperature=1.0, seed=5, ignore_eos=True)
 
     first = llm.generate(list(choices(asked, 4)))
@@ -123,7 +124,10 @@ def test_choices_differ_share_their_prompts_blocks_and_come_again(tiny_model_dir
     assert [each.token_ids for each in first] == [each.token_ids for each in again]
     assert len({tuple(each.token_ids) for each in first}) == 4
     assert first[0].token_ids == alone.token_ids
-    # The prompt is computed once; of a prompt cached whole, each other choice computes one token.
+    assert [each.token_ids for each in first[1:]] == [
+        load(tiny_model_dir).generate([each])[0].token_ids for each in list(choices(asked, 4))[1:]
+    ]
+    # The prompt is computed once, and of it each other choice computes its last token again.
     assert llm.engine.stats().prefill_tokens_computed == len(prompt) + 3
 
 

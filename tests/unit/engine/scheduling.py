@@ -78,6 +78,7 @@ class World:
         self.running: set[Sequence] = set()
         self.stops: dict[Sequence, int] = {}  # ends after so many tokens, before its limit
         self.prefill_tokens = 0
+        self.copies = 0
         self.prompt_blocks = Counter[tuple[str, tuple[int, ...]]]()  # how often each was computed
         self._slots: dict[tuple[int, int], bytes] = {}
 
@@ -96,6 +97,7 @@ class World:
         """Compute one step; return it and the sequences that it finished."""
         batch = self.scheduler.step()
         assert sum(chunk.num_tokens for chunk in batch.chunks) <= self.max_tokens
+        self._copy(batch.copies)
         for chunk in batch.chunks:
             self._write(chunk)
         for chunk in batch.chunks:
@@ -129,6 +131,15 @@ class World:
         holders = Counter(block for seq in self.running for block in seq.block_table)
         counts = {block: self.pool.references(block) for block in range(self.pool.num_blocks)}
         assert counts == {block: holders[block] for block in counts}
+
+    def _copy(self, copies: list[tuple[int, int]]) -> None:
+        self.copies += len(copies)
+        size = self.pool.block_size
+        blocks = {a: [self._slots.get((a, place)) for place in range(size)] for a, _ in copies}
+        for source, target in copies:
+            for place, found in enumerate(blocks[source]):
+                if found is not None:
+                    self._slots[target, place] = found
 
     def _write(self, chunk: Chunk) -> None:
         seq = chunk.seq
