@@ -82,7 +82,8 @@ def _answer(job: JobObject, body: CompletionCreate) -> Response:
                 job.response.body, with_usage=body.wants_usage, headers=headers
             )
         return JSONResponse(job.response.body, job.response.status_code, headers=headers)
-    if job.error is not None:
-        return refuse(500, job.error.message, code=job.error.code, headers=headers)
+    if job.error is not None and job.status != "expired":
+        status = 409 if job.status == "cancelled" else 500
+        return refuse(status, job.error.message, code=job.error.code, headers=headers)
     message = f"No answer within {_PATIENCE.seconds // 60} minutes; GET /v1/jobs/{job.id} has it."
     return refuse(504, message, code="timeout", headers=headers)

@@ -121,23 +121,33 @@ def delete_endpoint(
     return DeletedEndpoint(id=webhook_endpoint_id)
 
 
-@router.post(_PATH + "/{webhook_endpoint_id}/rotate_secret", openapi_extra=documented(SecretRotate))
+@router.post(
+    _PATH + "/{webhook_endpoint_id}/rotate_secret",
+    response_model=EndpointWithSecret,
+    openapi_extra=documented(SecretRotate),
+)
 def rotate_secret(
     webhook_endpoint_id: str,
     body: Annotated[SecretRotate, Depends(body_of(SecretRotate))],
-    caller: CurrentCaller,
     session: DbSession,
+    once: OneAnswer,
     services: AllServices,
-) -> EndpointWithSecret:
+) -> Response:
     """Make a new secret.  The old one signs beside it for a day, if that is asked for."""
-    endpoint, secret = endpoints.rotate_secret(
-        session,
-        services.secrets,
-        tenant_id=caller.tenant_id,
-        endpoint_id=_id(webhook_endpoint_id),
-        keep_old=body.keep_old_secret_active_for_24_hours,
-    )
-    return EndpointWithSecret.shown_once(endpoint, services.secrets, secret=secret)
+    secrets = services.secrets
+
+    def make() -> EndpointWithSecret:
+        endpoint, secret = endpoints.rotate_secret(
+            session,
+            secrets,
+            tenant_id=once.caller.tenant_id,
+            endpoint_id=_id(webhook_endpoint_id),
+            keep_old=body.keep_old_secret_active_for_24_hours,
+        )
+        return EndpointWithSecret.shown_once(endpoint, secrets, secret=secret)
+
+    answer = once.answer(session, make, body=body.model_dump_json(), sealed_by=secrets)
+    return Response(answer, media_type="application/json")
 
 
 @router.post(

@@ -8,7 +8,7 @@ from pydantic import Field
 from api.schemas.given import Given, Named, Queue, Usage, unix, unix_or_none
 from api.schemas.sent import Endpoint, Metadata, Priority, Sent, Text
 from jobs import ids
-from jobs.models import TERMINAL_STATES, Job
+from jobs.models import TERMINAL_STATES, Job, JobState
 from jobs.reading import JobView
 
 Status = Literal["queued", "in_progress", "completed", "failed", "cancelled", "expired"]
@@ -37,8 +37,19 @@ class JobError(Given):
     message: str
 
 
+# Of jobs that ended before they ran; what became of the others is in their result.
+_NEVER_RAN = {
+    JobState.CANCELLED: JobError(
+        code="job_cancelled", message="The job was cancelled before it was finished."
+    ),
+    JobState.EXPIRED: JobError(
+        code="job_expired", message="The job's time was over before it was finished."
+    ),
+}
+
+
 class JobObject(Named):
-    """In a list, `queue`, `response` and `error` are null: they are a single job's."""
+    """In a list, `queue`, `response` and a result's `error` are null: they are a single job's."""
 
     object: Literal["job"] = "job"
     status: Status
@@ -65,7 +76,7 @@ class JobObject(Named):
             "started_at": None if view.waiting else unix_or_none(view.job.in_progress_at),
             "queue": view.queue,
             "response": line.get("response"),
-            "error": line.get("error"),
+            "error": line.get("error") or _NEVER_RAN.get(view.job.state),
             "usage": Usage.of(view.counts),
         }
         return cls.model_validate(fields, from_attributes=True)

@@ -86,6 +86,28 @@ def test_what_the_engine_refuses_is_a_400_and_the_job_is_named(
 
 
 @pytest.mark.parametrize(
+    ("state", "status", "code"),
+    [("cancelled", 409, "job_cancelled"), ("expired", 504, "timeout")],
+)
+def test_what_never_ran_is_told_to_whoever_waits(
+    tenant: Tenant,
+    services: Services,
+    aside: ThreadPoolExecutor,
+    state: str,
+    status: int,
+    code: str,
+) -> None:
+    body = {"model": tenant.model, "messages": HELLO}
+    asked = aside.submit(tenant.http.post, "/v1/chat/completions", json=body)
+    until(lambda: bool(jobs_of(tenant)))
+
+    working.end_unrun(services, tenant.id, state)
+
+    answer = asked.result(timeout=10)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+@pytest.mark.parametrize(
     ("changes", "status", "param"),
     [
         ({"stream": 1}, 400, "stream"),

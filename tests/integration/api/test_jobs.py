@@ -230,6 +230,17 @@ def test_a_cancelled_job_does_not_run(tenant: Tenant, services: Services) -> Non
         assert leases.claim(session, me, model=tenant.model, room=1, resident=[]) == []
 
 
+@pytest.mark.parametrize("state", ["cancelled", "expired"])
+def test_a_job_that_never_ran_says_why(tenant: Tenant, services: Services, state: str) -> None:
+    job = create(tenant)
+
+    working.end_unrun(services, tenant.id, state)
+
+    found = tenant.http.get(f"/v1/jobs/{job['id']}").json()
+    assert (found["status"], found["response"]) == (state, None)
+    assert found["error"]["code"] == f"job_{state}"
+
+
 def test_a_finished_job_cannot_be_cancelled(tenant: Tenant, services: Services) -> None:
     job = create(tenant)
     working.answer(services, working.claim_one(services, tenant.model), "hello")

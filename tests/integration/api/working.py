@@ -4,6 +4,8 @@ import hashlib
 from datetime import timedelta
 from uuid import UUID, uuid4
 
+from sqlalchemy import text
+
 from api.services import Services
 from jobs import leases, lines, results, workers
 from jobs.errors import BodyRefused
@@ -44,6 +46,16 @@ def refuse(services: Services, lease: ShardLease, error: BodyRefused) -> None:
     """End a request's job as the engine does that refuses its body."""
     line = lines.refused(lease.job_id, 0, custom_id=None, error=error)
     _end(services, lease, line, ok=False)
+
+
+def end_unrun(services: Services, tenant_id: UUID, state: str) -> None:
+    """All jobs of a tenant have ended so, and none has run."""
+    ended = text(
+        "UPDATE jobs SET state = CAST(:state AS job_state), finished_at = now()"
+        " WHERE tenant_id = :tenant_id"
+    )
+    with services.sessions.begin() as session:
+        session.execute(ended, {"state": state, "tenant_id": tenant_id})
 
 
 def _end(services: Services, lease: ShardLease, line: bytes, *, ok: bool) -> None:
