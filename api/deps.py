@@ -6,9 +6,10 @@ from uuid import UUID
 
 from fastapi import Depends, Header, Request
 from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
 
 from api.services import Services
-from jobs import keys, quotas
+from jobs import quotas
 from jobs.errors import NotAuthenticated, NotFound
 from jobs.ids import parse
 from jobs.keys import Caller
@@ -34,24 +35,30 @@ def db_session(request: Request) -> Iterator[Session]:
 DbSession = Annotated[Session, Depends(db_session, scope="function")]
 
 
-def caller(
+async def caller(
     services: AllServices,
     authorization: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Caller:
     """Whose key this is, and that it is not too soon for another call.
 
-    A transaction of its own, so that no route holds it while it waits.
+    Transactions of its own, so that no route holds one while it waits, and none for a known key.
     """
     scheme, _, key = (authorization or "").partition(" ")
     if scheme.lower() != "bearer" or not key:
         raise NotAuthenticated(
             "Send your API key as 'Authorization: Bearer gm_…'; `gristmill keys create` makes one."
         )
+    found = services.keys.recall(key.strip())
+    if found is None:
+        found = await run_in_threadpool(services.keys.ask, key.strip())
+    if found.rate is not None:
+        await run_in_threadpool(_take_turn, services, found.tenant_id, found.rate)
+    return found
+
+
+def _take_turn(services: Services, tenant_id: UUID, rate: float) -> None:
     with services.sessions.begin() as session:
-        found = keys.authenticate(session, key.strip())
-        if found.rate is not None:
-            quotas.take_turn(session, tenant_id=found.tenant_id, rate=found.rate)
-        return found
+        quotas.take_turn(session, tenant_id=tenant_id, rate=rate)
 
 
 CurrentCaller = Annotated[Caller, Depends(caller)]

@@ -7,11 +7,14 @@ from uuid import UUID
 
 from anyio import CapacityLimiter
 
+from api.bells import Bells
+from api.known_keys import KnownKeys
 from api.settings import ApiSettings, LimitSettings
 from api.waiting import JobWatch
-from jobs import reading
+from jobs import keys, reading
 from jobs.database import Sessions, connect, sessions_of
 from jobs.doorbell import Doorbell
+from jobs.keys import Caller
 from jobs.secrets import Secrets
 from jobs.storage import Storage
 
@@ -22,7 +25,8 @@ class Services:
 
     sessions: Sessions
     storage: Storage
-    doorbell: Doorbell
+    doorbell: Bells
+    keys: KnownKeys
     secrets: Secrets
     watch: JobWatch
     uploads: CapacityLimiter
@@ -40,6 +44,11 @@ def connected(settings: ApiSettings, *, stopping: Callable[[], bool]) -> Iterato
     engine = connect(settings.database.url.get_secret_value(), pool_size=_POOL_SIZE)
     sessions = sessions_of(engine)
     doorbell = Doorbell(settings.broker.url.get_secret_value())
+    bells = Bells(doorbell.ring)
+
+    def authenticate(key: str) -> Caller:
+        with sessions.begin() as session:
+            return keys.authenticate(session, key)
 
     def finished_among(job_ids: Collection[UUID]) -> set[UUID]:
         with sessions() as session:
@@ -48,12 +57,14 @@ def connected(settings: ApiSettings, *, stopping: Callable[[], bool]) -> Iterato
     yield Services(
         sessions=sessions,
         storage=Storage(settings.storage),
-        doorbell=doorbell,
+        doorbell=bells,
+        keys=KnownKeys(authenticate, remember_for=settings.limits.keys_remembered),
         secrets=Secrets(settings.secrets.key.get_secret_value()),
         watch=JobWatch(finished_among, stopping=stopping),
         uploads=CapacityLimiter(settings.limits.uploads_at_once),
         limits=settings.limits,
         allow_private_webhooks=settings.webhooks.allow_private,
     )
+    bells.close()
     doorbell.close()
     engine.dispose()

@@ -23,6 +23,8 @@ class LimitSettings(Group):
     json_bytes: int = 11 * 10**6  # a line of a file may have 10 MB
     uploads_at_once: int = 16
     upload_silence: timedelta = timedelta(seconds=60)  # of a client that sends nothing more
+    # For so long a revoked key may still open, and a changed limit be as it was.
+    keys_remembered: timedelta = timedelta(seconds=5)
 
 
 class LogSettings(Group):

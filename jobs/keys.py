@@ -1,7 +1,8 @@
 """Tenants and their API keys.
 
 A key is `gm_<id>_<secret>`.  Only the hash of the secret is stored: it has 256 random bits, so a
-plain SHA-256 cannot be searched.  A revoked or expired key stops working with its row's commit.
+plain SHA-256 cannot be searched.  A revoked or expired key is refused from its row's commit on; the
+API may remember it a few seconds longer, see api/known_keys.py.
 """
 
 import hashlib

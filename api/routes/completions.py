@@ -45,7 +45,7 @@ async def complete(
     Whoever hangs up cancels it, unless an Idempotency-Key says that they may come back for it.
     """
     job_id = await run_in_threadpool(_create, services, once, body, request.url.path)
-    await run_in_threadpool(services.doorbell.ring, inference_queue(body.model))
+    services.doorbell.ring(inference_queue(body.model))
     waiting = held_jobs.after_wait(services, once.caller, job_id, wait=_PATIENCE.total_seconds())
     if once.key is not None:
         return _answer(await waiting, body)

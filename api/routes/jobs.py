@@ -2,7 +2,6 @@
 
 import re
 from datetime import timedelta
-from functools import partial
 from typing import Annotated
 from uuid import UUID
 
@@ -46,7 +45,6 @@ async def create_job(
     body: Annotated[JobCreate, Depends(body_of(JobCreate))],
     once: OneAnswer,
     services: AllServices,
-    background: BackgroundTasks,
     prefer: Prefer = None,
 ) -> Response:
     """Accept one request.
@@ -56,12 +54,10 @@ async def create_job(
     has ended, at most N seconds, and is the job as it then is.
     """
     answer = await run_in_threadpool(_create, services, once, body)
-    ring = partial(services.doorbell.ring, inference_queue(body.model))
+    services.doorbell.ring(inference_queue(body.model))
     wait = _wanted_wait(prefer)
     if not wait:
-        background.add_task(ring)
         return _accepted(answer)
-    await run_in_threadpool(ring)
     job_id = _id(orjson.loads(answer)["id"])
     held = await held_jobs.after_wait(services, once.caller, job_id, wait=wait)
     return _accepted(held.model_dump_json())

@@ -52,7 +52,10 @@ def api_settings(*, database: str, broker: str, storage: StorageSettings) -> Api
         storage=storage,
         secrets=SecretsSettings(key=SecretStr(Secrets.generate_key())),
         limits=LimitSettings(
-            file_bytes=MAX_FILE, json_bytes=MAX_JSON, upload_silence=timedelta(seconds=1)
+            file_bytes=MAX_FILE,
+            json_bytes=MAX_JSON,
+            upload_silence=timedelta(seconds=1),
+            keys_remembered=timedelta(),  # what a test changes counts at once
         ),
     )
 
