@@ -33,7 +33,9 @@ _LOOKS = {
     "results": """
         SELECT job_id::text || '/' || index AS id, segment_id, ok, start, length FROM results
     """,
-    "segments": "SELECT id, job_id, storage_key, bytes, sha256, ok, failed FROM segments",
+    "segments": """
+        SELECT id, job_id, shard_id, attempt, storage_key, bytes, sha256, ok, failed FROM segments
+    """,
     "events": "SELECT id, job_id, type, payload FROM events",
 }
 
@@ -68,6 +70,7 @@ class Witness:
         _is_left_alone("shards", _ended(self._seen["shards"], _SETTLED), now["shards"])
         for table in ("results", "segments", "events"):  # append-only
             _is_left_alone(table, self._seen[table], now[table])
+        _came_under_a_lease(self._seen["segments"], now["segments"], now["shards"])
         _ends_once(now["jobs"], now["events"])
         _counts_agree(now["segments"], now["results"])
         self._seen = now
@@ -108,6 +111,17 @@ def _is_left_alone(table: str, before: Rows, after: Rows) -> None:
     """I1 for rows that have ended; what is append-only is so."""
     for key, row in before.items():
         assert after.get(key) == row, f"{table} {key} was written after its end"
+
+
+def _came_under_a_lease(before: Rows, after: Rows, shards: Rows) -> None:
+    """Law 4: whoever wrote a segment just now holds its shard, or has just settled it."""
+    for key in after.keys() - before.keys():
+        segment = after[key]
+        if segment["shard_id"] is None:
+            continue  # the planner's
+        shard = shards[segment["shard_id"]]
+        assert segment["attempt"] == shard["attempt"], f"segment {key} is of a lease that passed on"
+        assert shard["state"] in ("leased", "done"), f"segment {key} is of no lease"
 
 
 def _ends_once(jobs: Rows, events: Rows) -> None:
