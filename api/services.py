@@ -1,8 +1,10 @@
 """What every route may use, made once in `main` and closed with the process."""
 
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from anyio import CapacityLimiter
@@ -14,6 +16,7 @@ from api.waiting import JobWatch
 from jobs import keys, reading
 from jobs.database import Sessions, connect, sessions_of
 from jobs.doorbell import Doorbell
+from jobs.endings import Endings
 from jobs.keys import Caller
 from jobs.secrets import Secrets
 from jobs.storage import Storage
@@ -54,17 +57,33 @@ def connected(settings: ApiSettings, *, stopping: Callable[[], bool]) -> Iterato
         with sessions() as session:
             return reading.finished_among(session, job_ids)
 
-    yield Services(
-        sessions=sessions,
-        storage=Storage(settings.storage),
-        doorbell=bells,
-        keys=KnownKeys(authenticate, remember_for=settings.limits.keys_remembered),
-        secrets=Secrets(settings.secrets.key.get_secret_value()),
-        watch=JobWatch(finished_among, stopping=stopping),
-        uploads=CapacityLimiter(settings.limits.uploads_at_once),
-        limits=settings.limits,
-        allow_private_webhooks=settings.webhooks.allow_private,
-    )
+    watch = JobWatch(finished_among, stopping=stopping)
+    with _heard(settings.broker.url.get_secret_value(), watch):
+        yield Services(
+            sessions=sessions,
+            storage=Storage(settings.storage),
+            doorbell=bells,
+            keys=KnownKeys(authenticate, remember_for=settings.limits.keys_remembered),
+            secrets=Secrets(settings.secrets.key.get_secret_value()),
+            watch=watch,
+            uploads=CapacityLimiter(settings.limits.uploads_at_once),
+            limits=settings.limits,
+            allow_private_webhooks=settings.webhooks.allow_private,
+        )
     bells.close()
     doorbell.close()
     engine.dispose()
+
+
+@contextmanager
+def _heard(broker_url: str, watch: JobWatch) -> Iterator[None]:
+    """While the `with` lasts, a thread tells `watch` which jobs have ended."""
+    endings, stopping = Endings(broker_url), threading.Event()
+    thread = threading.Thread(
+        target=partial(endings.listen, watch.hear, stopping=stopping), name="endings", daemon=True
+    )
+    thread.start()
+    yield
+    stopping.set()
+    thread.join()
+    endings.close()

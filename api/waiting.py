@@ -1,8 +1,9 @@
 """Holds requests that wait for a job to end, however many there are, with one query for all.
 
 A waiting request is a future on the event loop: no thread, no connection, no query of its own.
-One task asks for all waited-for jobs at once, and only while someone waits.  It goes by the jobs'
-state, never by an event's number, so a commit that comes late is not skipped.
+Whoever ends a job says so (jobs/endings.py); what was not heard is found by a look, one for all
+waited-for jobs, and only while someone waits.  It goes by the jobs' state, never by an event's
+number, so a commit that comes late is not skipped.
 """
 
 import asyncio
@@ -14,12 +15,12 @@ from api.errors import DATABASE_AWAY
 
 log = logging.getLogger(__name__)
 
-_INTERVAL = 0.025  # seconds between two looks
+_INTERVAL = 0.25  # seconds between two looks
 _INTERVAL_AFTER_FAILURE = 1.0
 
 
 class JobWatch:
-    """Used from one event loop."""
+    """Used from one event loop, but for `hear`."""
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class JobWatch:
         self._stopping = stopping
         self._waiting: dict[UUID, set[asyncio.Future[None]]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # where someone waits
 
     def __len__(self) -> int:
         """How many clients wait."""
@@ -39,7 +41,8 @@ class JobWatch:
 
     async def until_finished(self, job_id: UUID, *, timeout: float) -> None:
         """Return when the job is terminal, at the latest after `timeout` seconds."""
-        turn = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        turn = self._loop.create_future()
         self._waiting.setdefault(job_id, set()).add(turn)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
@@ -47,6 +50,11 @@ class JobWatch:
             await asyncio.wait([turn], timeout=timeout)
         finally:
             self._forget(job_id, turn)
+
+    def hear(self, job_id: UUID) -> None:
+        """Let those go who wait for this job, for it has ended.  From any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._release, [job_id])
 
     def _forget(self, job_id: UUID, turn: asyncio.Future[None]) -> None:
         turns = self._waiting.get(job_id)

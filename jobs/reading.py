@@ -117,8 +117,10 @@ _LIVE_COUNTS = text("""
       FROM segments WHERE job_id = ANY(:job_ids) GROUP BY job_id
 """)
 
+# Of thousands of shards the first says enough.
 _WAITING = text("""
-    SELECT DISTINCT job_id FROM shards WHERE job_id = ANY(:job_ids) AND state = 'queued'
+    SELECT asked.job_id FROM unnest(CAST(:job_ids AS uuid[])) AS asked (job_id)
+     WHERE EXISTS (SELECT 1 FROM shards s WHERE s.job_id = asked.job_id AND s.state = 'queued')
 """)
 
 

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from jobs.database import connect, sessions_of
 from jobs.doorbell import Doorbell
+from jobs.endings import Endings
 from jobs.models import WorkerKind
 from jobs.secrets import Secrets
 from jobs.storage import Storage
@@ -68,8 +69,15 @@ def assemble(settings: InferenceSettings, engine: BatchEngine, storage: Storage)
     held = HeldShards(limit=_POOLS_HELD * engine.room())
     host = EngineHost(engine, is_held=held.is_held, die=exit_for_restart)
     writer = ResultWriter(sessions, storage, writers)
-    doorbell = Doorbell(settings.broker.url.get_secret_value())
-    custody = Custody(sessions, held, host=host, writer=writer, doorbell=doorbell)
+    broker_url = settings.broker.url.get_secret_value()
+    custody = Custody(
+        sessions,
+        held,
+        host=host,
+        writer=writer,
+        doorbell=Doorbell(broker_url),
+        endings=Endings(broker_url),
+    )
     secrets = Secrets(settings.secrets.key.get_secret_value())
     runner = ShardRunner(
         sessions, storage, host=host, writer=writer, custody=custody, secrets=secrets

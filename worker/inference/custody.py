@@ -13,7 +13,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from jobs import leases, metrics
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell
+from jobs.endings import Endings
 from jobs.leases import ShardLease
+from jobs.models import JobKind
 from jobs.workers import Held
 from worker.inference.engine_host import EngineHost
 from worker.inference.held_shards import HeldShards
@@ -31,17 +33,21 @@ class Custody:
         host: EngineHost,
         writer: ResultWriter,
         doorbell: Doorbell,
+        endings: Endings,
     ) -> None:
         self._sessions = sessions
         self._held = held
         self._host = host
         self._writer = writer
         self._doorbell = doorbell
+        self._endings = endings
 
     def settled(self, lease: ShardLease, job_is_ripe: bool) -> None:
         """Every row is written and the shard is done."""
         self._held.remove(lease.held)
-        if job_is_ripe:
+        if lease.kind is JobKind.REQUEST:
+            self._endings.tell(lease.job_id)  # its job has ended with it
+        elif job_is_ripe:
             self._doorbell.ring(CONTROL)
 
     def lost(self, lease: ShardLease) -> None:

@@ -49,6 +49,24 @@ def test_all_who_wait_are_looked_up_at_once() -> None:
     assert len(jobs.looks) <= 2
 
 
+def test_who_waits_for_a_job_goes_when_its_end_is_heard_of_and_no_look_finds_it() -> None:
+    jobs, job_id, other = Jobs(), uuid4(), uuid4()
+
+    async def wait_and_hear() -> None:
+        watching = watch(jobs)
+        waits = [watching.until_finished(each, timeout=LONG) for each in (job_id, other)]
+        first, second = (asyncio.ensure_future(wait) for wait in waits)
+        await asyncio.sleep(0)
+        await asyncio.to_thread(watching.hear, job_id)
+        await first
+        assert not second.done()
+        second.cancel()
+
+    asyncio.run(wait_and_hear())
+
+    assert jobs.finished == set()
+
+
 def test_several_may_wait_for_one_job() -> None:
     jobs, job_id = Jobs(), uuid4()
     jobs.finished = {job_id}
