@@ -15,12 +15,20 @@ from jobs.errors import BodyRefused
 from jobs.logprobs import Place
 from jobs.requests import CHAT_COMPLETIONS
 
+MAX_LINES = 1_000_000
 MAX_LINE_BYTES = 10 * 10**6
 MAX_DEPTH = 64
 MAX_CUSTOM_ID = 512
 MAX_MODEL_NAME = 256
 
 _BLANK = b" \t\r\n\v\f"
+
+
+class FileLimits(NamedTuple):
+    """How much one batch's file may hold."""
+
+    lines: int = MAX_LINES
+    line_bytes: int = MAX_LINE_BYTES
 
 
 class InputLine(NamedTuple):
@@ -64,10 +72,10 @@ def is_blank(raw: bytes) -> bool:
     return not raw.strip(_BLANK)
 
 
-def read_line(raw: bytes, *, endpoint: str) -> InputLine | BadLine:
+def read_line(raw: bytes, *, endpoint: str, max_bytes: int = MAX_LINE_BYTES) -> InputLine | BadLine:
     """Judge one line of an input file; `raw` has no line feed.  Never raises."""
-    if len(raw) > MAX_LINE_BYTES:
-        return BadLine("invalid_request", f"The line has over {MAX_LINE_BYTES:,} bytes.")
+    if len(raw) > max_bytes:
+        return BadLine("invalid_request", f"The line has over {max_bytes:,} bytes.")
     try:
         line = orjson.loads(raw)
     except orjson.JSONDecodeError as error:

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from jobs.lines import MAX_LINE_BYTES, MAX_LINES
 from jobs.settings import (
     BrokerSettings,
     DatabaseSettings,
@@ -50,6 +51,13 @@ class DropSettings(Group):
     look_every: timedelta = timedelta(seconds=10)  # into each drop folder
 
 
+class BatchSettings(Group):
+    """How much one batch's file may hold."""
+
+    lines: Annotated[int, Field(ge=1, lt=2**31)] = MAX_LINES
+    line_bytes: Annotated[int, Field(ge=1)] = MAX_LINE_BYTES
+
+
 class WorkerSettings(BaseSettings):
     """Both programs'."""
 
@@ -68,6 +76,7 @@ class WorkerSettings(BaseSettings):
 class ControlSettings(WorkerSettings):
     webhooks: WebhookSettings = WebhookSettings()
     drops: DropSettings = DropSettings()
+    batches: BatchSettings = BatchSettings()
     threads: Annotated[int, Field(ge=1)] = 4
 
 

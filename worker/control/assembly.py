@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from jobs.database import connect, sessions_of
 from jobs.doorbell import Doorbell
+from jobs.lines import FileLimits
 from jobs.models import WorkerKind
 from jobs.secrets import Secrets
 from jobs.storage import Storage
@@ -57,7 +58,8 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
     beat = beat_of_this_process(settings.leases, url, kind=WorkerKind.CONTROL, model=None)
     hands = Hands(sessions, me=lambda: beat.incarnation)
 
-    planner = Planner(sessions, storage, doorbell, secrets=secrets, hands=hands)
+    limits = FileLimits(settings.batches.lines, settings.batches.line_bytes)
+    planner = Planner(sessions, storage, doorbell, secrets=secrets, hands=hands, limits=limits)
     finalizer = Finalizer(sessions, storage, hands)
     webhooks = WebhookSender(
         sessions, secrets, hands=hands, allow_private=settings.webhooks.allow_private

@@ -10,17 +10,18 @@ from worker.control.rows import RefusedRow, Window
 from worker.control.segments import SegmentWriter
 from worker.control.validation import Findings
 
-MAX_LINES = 1_000_000
-
 
 class Draft:
-    def __init__(self, lease: PlanLease, invalid: SegmentWriter, reuse: Reuse) -> None:
+    def __init__(
+        self, lease: PlanLease, invalid: SegmentWriter, reuse: Reuse, *, max_lines: int
+    ) -> None:
         self.lease = lease
         self.invalid = invalid
         self.reuse = reuse
         self.findings = Findings()
         self.shards = list[ShardDraft]()
         self.total = 0
+        self._max_lines = max_lines
         self._refused = bytearray()  # by index
 
     @property
@@ -30,8 +31,9 @@ class Draft:
 
     def count(self, window: Window) -> None:
         self.total += len(window)
-        if self.total > MAX_LINES:
-            raise BatchRefused("too_many_tasks", f"The file has over {MAX_LINES:,} requests.")
+        if self.total > self._max_lines:
+            message = f"The file has over {self._max_lines:,} requests."
+            raise BatchRefused("too_many_tasks", message)
         for row in window:
             if isinstance(row, RefusedRow):
                 self.refuse(row.request.index, row.request.line, row.bad)

@@ -17,7 +17,7 @@ from jobs import earlier, planning
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell, inference_queue
 from jobs.errors import BatchRefused, FileChanged
-from jobs.lines import MAX_LINE_BYTES, BadLine
+from jobs.lines import BadLine, FileLimits
 from jobs.planning import Plan, PlanLease, ShardDraft
 from jobs.secrets import Secrets
 from jobs.storage import Storage
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _INPUTS_AT_ONCE = 4  # being written
 _ANALYZE_FROM = 1_000  # shards
+_STANDARD = FileLimits()
 
 
 class Planner:
@@ -46,7 +47,9 @@ class Planner:
         *,
         secrets: Secrets,
         hands: Hands,
+        limits: FileLimits = _STANDARD,
     ) -> None:
+        self._limits = limits
         self._sessions = sessions
         self._storage = storage
         self._doorbell = doorbell
@@ -66,9 +69,14 @@ class Planner:
     def _plan(self, lease: PlanLease) -> None:
         with self._sessions.begin() as session:
             planning.start_over(session, lease)
-        judge = Judge(endpoint=lease.endpoint, known_models=ModelLookup(self._model_exists))
+        judge = Judge(
+            endpoint=lease.endpoint,
+            known_models=ModelLookup(self._model_exists),
+            max_line_bytes=self._limits.line_bytes,
+        )
         with SegmentWriter(ok=False) as invalid:
-            draft = Draft(lease, invalid, Reuse(self._sessions, self._storage, lease))
+            reuse = Reuse(self._sessions, self._storage, lease)
+            draft = Draft(lease, invalid, reuse, max_lines=self._limits.lines)
             try:
                 packs = self._packs(draft, judge)
                 write = partial(self._write_input, lease)
@@ -82,7 +90,7 @@ class Planner:
         """One pass over the file: the shards to be written, a window's at a time."""
         bucket = self._storage.within(draft.lease.bucket)
         chunks = bucket.stream(draft.lease.storage_key, etag=draft.lease.etag)
-        judged = judge.judge(split_lines(chunks, limit=MAX_LINE_BYTES))
+        judged = judge.judge(split_lines(chunks, limit=self._limits.line_bytes))
         for window in rows.windows(judged, salt=self._secrets.salt(draft.lease.tenant_id)):
             if wanted := self._wanted(draft.lease, window):
                 yield from self._packs_of(draft, wanted)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.lines import BadLine, InputLine, is_blank, read_line
+from jobs.lines import MAX_LINE_BYTES, BadLine, InputLine, is_blank, read_line
 
 MAX_LISTED = 100
 _BOM = b"\xef\xbb\xbf"
@@ -44,8 +44,11 @@ def split_lines(chunks: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
 class Judge:
     """Reads lines against the batch's endpoint and against the model of the first good one."""
 
-    def __init__(self, *, endpoint: str, known_models: "ModelLookup") -> None:
+    def __init__(
+        self, *, endpoint: str, known_models: "ModelLookup", max_line_bytes: int = MAX_LINE_BYTES
+    ) -> None:
         self._endpoint = endpoint
+        self._max_line_bytes = max_line_bytes
         self._known_models = known_models
         self.model: str | None = None
 
@@ -55,7 +58,7 @@ class Judge:
             raw = raw.removeprefix(_BOM) if number == 1 else raw
             if is_blank(raw):
                 continue
-            content = read_line(raw, endpoint=self._endpoint)
+            content = read_line(raw, endpoint=self._endpoint, max_bytes=self._max_line_bytes)
             if isinstance(content, InputLine):
                 content = self._check_model(content)
             yield Judged(index, number, len(raw), content)

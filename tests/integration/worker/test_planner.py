@@ -12,21 +12,34 @@ from sqlalchemy import text
 from jobs import planning
 from jobs.doorbell import Doorbell
 from jobs.errors import StorageUnavailable
+from jobs.lines import FileLimits
 from jobs.models import OnInvalidLine, WorkerKind
-from jobs.secrets import Secrets
 from jobs.storage import Storage
 from tests.fixtures.work import MODEL, Work
 from tests.fixtures.workers import control_hands
-from worker.control import draft as draft_module
 from worker.control import rows as rows_module
 from worker.control import segments
 from worker.control.planner import Planner
 
+STANDARD = FileLimits()
+
 
 @pytest.fixture
-def planner(work: Work, storage: Storage, secrets: Secrets, broker_url: str) -> Planner:
-    doorbell = Doorbell(broker_url)
-    return Planner(work.sessions, storage, doorbell, secrets=secrets, hands=control_hands(work))
+def planner(work: Work, storage: Storage, broker_url: str) -> Planner:
+    return planner_with(work, storage, broker_url)
+
+
+def planner_with(
+    work: Work, storage: Storage, broker_url: str, limits: FileLimits = STANDARD
+) -> Planner:
+    return Planner(
+        work.sessions,
+        storage,
+        Doorbell(broker_url),
+        secrets=work.secrets,
+        hands=control_hands(work),
+        limits=limits,
+    )
 
 
 def line(custom_id: str, system: str = "be kind", **changes: Any) -> str:
@@ -165,20 +178,29 @@ def test_of_many_segments_of_skipped_lines_a_rows_last_fault_is_the_one_told(
     [([], "empty_file"), (["", " \t"], "empty_file"), ([line("a")] * 4, "too_many_tasks")],
 )
 def test_a_file_that_is_wrong_as_a_whole_fails(
-    work: Work,
-    storage: Storage,
-    planner: Planner,
-    monkeypatch: pytest.MonkeyPatch,
-    lines: list[str],
-    code: str,
+    work: Work, storage: Storage, broker_url: str, lines: list[str], code: str
 ) -> None:
-    monkeypatch.setattr(draft_module, "MAX_LINES", 3)
+    planner = planner_with(work, storage, broker_url, FileLimits(lines=3))
 
     job = plan(work, storage, planner, lines, OnInvalidLine.SKIP)
 
     assert job["state"] == "failed"
     assert job["errors"][0]["code"] == code
     assert job["errors"][0]["line"] is None
+
+
+def test_a_line_may_have_so_many_bytes_and_no_more(
+    work: Work, storage: Storage, broker_url: str
+) -> None:
+    longest, longer = line("a"), line("bb")
+    planner = planner_with(work, storage, broker_url, FileLimits(line_bytes=len(longest)))
+
+    job = plan(work, storage, planner, [longest, longer], OnInvalidLine.SKIP)
+
+    assert (job["state"], job["total"]) == ("in_progress", 2)
+    (error,) = job["errors"]
+    assert (error["code"], error["line"]) == ("invalid_request", 2)
+    assert f"over {len(longest):,} bytes" in error["message"]
 
 
 def test_skip_fails_when_no_line_is_good(work: Work, storage: Storage, planner: Planner) -> None:
