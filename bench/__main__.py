@@ -8,18 +8,18 @@ from typing import Any
 
 from bench.engine import Options, bench_engine
 from bench.errors import BenchFailed
-from bench.queue import bench_queue
+from bench.queue import Load, bench_queue
 from cli.errors import CommandFailed
 from engine.errors import EngineError
 
 _MODEL = "smollm2-135m-instruct"
-_LINES = 20_000
+_LOAD = Load(20_000)
 
 
 def main() -> None:
     for measure in (
         partial(bench_engine, _MODEL, "W1", Options()),
-        partial(bench_queue, _LINES, workers=1),
+        partial(bench_queue, _LOAD, workers=1),
     ):
         print(json.dumps(_figures(measure)), flush=True)
 

@@ -20,14 +20,22 @@ _SYSTEM_SENTENCE = (
 _SYSTEM_CHARACTERS = 680
 
 
-def batch_lines(count: int, *, model: str) -> Iterator[bytes]:
+def batch_lines(count: int, *, model: str, bad: int = 0) -> Iterator[bytes]:
     """A batch's input file of so many lines of 1,000 bytes, the last line feed included.
 
-    Four system prompts take turns, each two thirds of its lines.
+    Four system prompts take turns, each two thirds of its lines.  `bad` of the lines, spread over
+    the file, are no JSON.
     """
     systems = [_system(number) for number in range(_NUM_PROMPTS)]
     for number in range(count):
-        yield _line(custom_id(number), model, systems[number % _NUM_PROMPTS])
+        if is_bad(number, count=count, bad=bad):
+            yield b"{" * (_LINE_BYTES - 1) + b"\n"
+        else:
+            yield _line(custom_id(number), model, systems[number % _NUM_PROMPTS])
+
+
+def is_bad(number: int, *, count: int, bad: int) -> bool:
+    return (number + 1) * bad // count > number * bad // count
 
 
 def custom_id(number: int) -> str:
@@ -59,9 +67,10 @@ def _question(name: str, length: int) -> str:
     return f"{name} {words * (length // len(words) + 1)}"[:length]
 
 
-def check_output(lines: Iterable[bytes], *, count: int) -> None:
-    """Raises OutputIncomplete unless the lines are an echo of all requests, once, in order."""
-    wanted = (custom_id(number) for number in range(count))
+def check_output(lines: Iterable[bytes], *, count: int, bad: int = 0) -> None:
+    """Raises OutputIncomplete unless the lines are an echo of all good requests, once, in order."""
+    good = (number for number in range(count) if not is_bad(number, count=count, bad=bad))
+    wanted = map(custom_id, good)
     for place, (line, name) in enumerate(zip_longest(lines, wanted), start=1):
         if line is None:
             raise OutputIncomplete(f"the output file ends before line {place}, {name}")

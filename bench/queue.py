@@ -7,14 +7,14 @@ are given only if every line came back, once, in order and with its answer.
 import tempfile
 import time
 from collections.abc import Callable
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import httpx
 from rich.console import Console
 
 from bench.batch_file import ENDPOINT, batch_lines, check_output
 from bench.batch_watch import Story, follow
-from bench.errors import StackFailed
+from bench.errors import OutputIncomplete, StackFailed
 from bench.memory import MemoryWatch, Roles, cpu_seconds, roles_of
 from bench.quantiles import milliseconds
 from bench.single_jobs import single_jobs
@@ -25,7 +25,14 @@ from cli.own_stack import own_stack
 _SINGLE_JOBS = 50
 
 
-def bench_queue(requests: int, *, workers: int, tell: Callable[[str], None]) -> dict[str, Any]:
+class Load(NamedTuple):
+    """Lines of the batch, and how many of them are bad, to be skipped."""
+
+    requests: int
+    bad: int = 0
+
+
+def bench_queue(load: Load, *, workers: int, tell: Callable[[str], None]) -> dict[str, Any]:
     """Measure, check, and return the figures.  Raises BenchFailed or CommandFailed.
 
     tell: is told what is being done
@@ -34,29 +41,29 @@ def bench_queue(requests: int, *, workers: int, tell: Callable[[str], None]) -> 
     arguments = ["--engine", "echo", "--workers", str(workers)]
     with own_stack(Console(quiet=True), arguments) as facts, _client_of(facts) as client:
         try:
-            figures = _measure(client, roles_of(facts.pids), requests, tell=tell)
+            figures = _measure(client, roles_of(facts.pids), load, tell=tell)
         except httpx.HTTPError as error:
             raise StackFailed(f"the API at {facts.api_url} failed: {error}") from error
-    return {"bench": "queue", "requests": requests, "workers": workers, **figures}
+    return {"bench": "queue", **load._asdict(), "workers": workers, **figures}
 
 
 def _measure(
-    client: httpx.Client, roles: Roles, requests: int, *, tell: Callable[[str], None]
+    client: httpx.Client, roles: Roles, load: Load, *, tell: Callable[[str], None]
 ) -> dict[str, Any]:
     model = client.get("/v1/models").raise_for_status().json()["data"][0]["id"]
     with MemoryWatch(roles) as memory:
         tell("uploading")
-        file_id, upload_s = _upload(client, requests, model=model)
+        file_id, upload_s = _upload(client, load, model=model)
         before = cpu_seconds(roles)
         with Stopwatch(ours=lambda: _our_cpu_seconds(roles)) as watch:
             batch, story = follow(client, _create(client, file_id), tell=tell)
         used = {role: cpu - before[role] for role, cpu in cpu_seconds(roles).items()}
         tell("downloading and checking")
-        download_s = _download_and_check(client, batch["output_file_id"], requests)
+        download_s = _download_and_check(client, batch, load)
     tell("single jobs")
     singles = single_jobs(client, model=model, count=_SINGLE_JOBS)
     return {
-        **_rates(requests, story),
+        **_rates(load.requests, story),
         "upload_s": round(upload_s, 2),
         "download_s": round(download_s, 2),
         "cpu_s": {role: round(seconds, 1) for role, seconds in used.items()},
@@ -69,9 +76,9 @@ def _measure(
     }
 
 
-def _upload(client: httpx.Client, requests: int, *, model: str) -> tuple[str, float]:
+def _upload(client: httpx.Client, load: Load, *, model: str) -> tuple[str, float]:
     with tempfile.TemporaryFile(prefix="gristmill-bench-") as file:
-        file.writelines(batch_lines(requests, model=model))
+        file.writelines(batch_lines(load.requests, model=model, bad=load.bad))
         file.seek(0)
         started = time.perf_counter()
         return _post_file(client, file), time.perf_counter() - started
@@ -86,21 +93,29 @@ def _post_file(client: httpx.Client, file: IO[bytes]) -> str:
 
 
 def _create(client: httpx.Client, file_id: str) -> str:
-    new = {"input_file_id": file_id, "endpoint": ENDPOINT, "completion_window": "24h"}
+    new = {
+        "input_file_id": file_id,
+        "endpoint": ENDPOINT,
+        "completion_window": "24h",
+        "on_invalid_line": "skip",
+    }
     batch_id: str = client.post("/v1/batches", json=new).raise_for_status().json()["id"]
     return batch_id
 
 
-def _download_and_check(client: httpx.Client, file_id: str, requests: int) -> float:
+def _download_and_check(client: httpx.Client, batch: dict[str, Any], load: Load) -> float:
     """Raises OutputIncomplete.  Returns the seconds of the download alone."""
+    counts, good = batch["request_counts"], load.requests - load.bad
+    if counts != {"total": load.requests, "completed": good, "failed": load.bad}:
+        raise OutputIncomplete(f"the batch's counts are {counts}")
     with tempfile.TemporaryFile(prefix="gristmill-bench-") as file:
         started = time.perf_counter()
-        with client.stream("GET", f"/v1/files/{file_id}/content") as answer:
+        with client.stream("GET", f"/v1/files/{batch['output_file_id']}/content") as answer:
             for chunk in answer.raise_for_status().iter_bytes():
                 file.write(chunk)
         elapsed = time.perf_counter() - started
         file.seek(0)
-        check_output(file, count=requests)
+        check_output(file, count=load.requests, bad=load.bad)
     return elapsed
 
 

@@ -42,13 +42,17 @@ def engine(
 def queue(
     *,
     requests: Annotated[int, typer.Option(min=1, help="Lines of the batch.")],
+    bad: Annotated[int, typer.Option(min=0, help="Lines of them that are to be skipped.")] = 0,
     workers: Annotated[int, typer.Option(min=1, help="Inference workers.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Run a batch through a whole stack with an echo engine, and check every line of it."""
-    from bench.queue import bench_queue
+    from bench.queue import Load, bench_queue
 
-    _report(lambda tell: bench_queue(requests, workers=workers, tell=tell), as_json=as_json)
+    if bad >= requests:
+        raise typer.BadParameter("one line at least must be good", param_hint="--bad")
+    load = Load(requests, bad)
+    _report(lambda tell: bench_queue(load, workers=workers, tell=tell), as_json=as_json)
 
 
 @app.command()

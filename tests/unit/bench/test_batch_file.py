@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from bench.batch_file import batch_lines, check_output, custom_id
+from bench.batch_file import ENDPOINT, batch_lines, check_output, custom_id
 from bench.errors import OutputIncomplete
 from jobs.lines import InputLine, read_line
 
@@ -33,6 +33,15 @@ def test_four_system_prompts_take_turns_and_no_question_comes_twice():
     assert len(set(systems)) == 4
     assert systems[:36] == systems[4:]
     assert len({body[1]["content"] for body in bodies}) == 40
+
+
+def test_bad_lines_are_spread_and_have_no_answer():
+    lines = list(batch_lines(40, model="mill", bad=30))
+
+    good = [isinstance(read_line(line, endpoint=ENDPOINT), InputLine) for line in lines]
+    assert {len(line) for line in lines} == {1000}
+    assert [sum(good[at : at + 8]) for at in range(0, 40, 8)] == [2] * 5
+    check_output([answer(number) for number in range(40) if good[number]], count=40, bad=30)
 
 
 def test_every_answer_once_and_in_order_is_accepted():
