@@ -112,7 +112,13 @@ class ControlActor:
             lease = deliveries.claim(session, self.me)
         self.calls += [lease] if lease else []
 
-    def end_call(self, status: int) -> None:
+    def end_call_well(self) -> None:
+        self._end_call(200)
+
+    def end_call_badly(self) -> None:
+        self._end_call(503)
+
+    def _end_call(self, status: int) -> None:
         if self.calls:
             lease = self.calls.pop()
             with self.sessions.begin() as session:

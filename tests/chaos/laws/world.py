@@ -28,7 +28,8 @@ _EMPTY = text("""
 _OPEN = "SELECT count(*) FROM jobs WHERE finished_at IS NULL"
 _ROUNDS = 60  # to the end, with healthy processes
 _ROUND = timedelta(seconds=7)
-_DAY = timedelta(days=1)
+_DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
+_MOST_JOBS = 6
 
 
 class World:
@@ -54,7 +55,7 @@ class World:
             session.execute(_EMPTY)
         self.workers, self.controls, self.submitted = [], [], 0
         self.hire_control()
-        self.submit(4, expires_in=_DAY)
+        self.submit_batch(3)
         self.controls[0].plan()
         for _ in range(2):
             self.hire_worker()
@@ -69,18 +70,34 @@ class World:
         self.controls.append(actor)
         actor.beat()
 
-    def submit(self, rows: int, *, expires_in: timedelta) -> None:
+    def submit_batch(self, number: int) -> None:
+        self._submit(number + 1, expires_in=_DAY)
+
+    def submit_short_lived_batch(self, number: int) -> None:
+        self._submit(number + 1, expires_in=_MINUTE)
+
+    def submit_request(self, _number: int) -> None:
+        self._ask(interactive=False)
+
+    def submit_urgent_request(self, _number: int) -> None:
+        self._ask(interactive=True)
+
+    def _submit(self, rows: int, *, expires_in: timedelta) -> None:
         """A batch whose rows share no prefix, and so no shard."""
-        self.submitted += 1
+        if self._has_enough():
+            return
         lines = [input_line(f"r{n}", f"{n} is what this row is about") for n in range(rows)]
         key = f"in/{len(lines)}"
         self.storage.put(key, b"\n".join(lines) + b"\n")
         self.work.add_batch(key, expires_in=expires_in, webhook_url="https://example.com/hook")
 
-    def ask(self, *, interactive: bool) -> None:
-        """A single request."""
+    def _ask(self, *, interactive: bool) -> None:
+        if not self._has_enough():
+            self.work.add_request(interactive=interactive)
+
+    def _has_enough(self) -> bool:
         self.submitted += 1
-        self.work.add_request(interactive=interactive)
+        return self.submitted > _MOST_JOBS
 
     def cancel(self, which: int) -> None:
         """One of the jobs that have not ended, if there is any."""
