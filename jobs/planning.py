@@ -184,6 +184,8 @@ def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
     Raises LeaseLost, or BatchRefused where the tenant's quota has no room for it.
     """
     job_leases.hold(session, lease, JobState.VALIDATING)
+    for segment in plan.finished:  # before the locks below, for which others wait
+        put(session, lease.job_id, segment, shard_id=None, attempt=lease.attempt)
     wanted = session.execute(_WANTED, {"job_id": lease.job_id}).one()
     cost = sum(shard.cost for shard in plan.shards)
     _admit(session, lease, cost)
@@ -194,8 +196,6 @@ def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
         cost=cost,
         interactive=wanted.interactive,
     )
-    for segment in plan.finished:
-        put(session, lease.job_id, segment, shard_id=None, attempt=lease.attempt)
     same = {"job_id": lease.job_id, "model": plan.model}
     as_wanted = {"interactive": wanted.interactive, "paused": wanted.paused}
     session.execute(_ADD_SHARDS, same | as_wanted | _columns(plan.shards, start))
