@@ -1,4 +1,4 @@
-"""What may be called at all; where a name leads is judged at each delivery (worker/control/egress.py)."""
+"""What may be called at all.  Where a name leads is judged when it is called: egress.py."""
 
 import pytest
 
