@@ -8,11 +8,14 @@ was preempted.  It is used on the cumulative distribution, one number a token.
 from typing import NamedTuple
 
 import torch
+from torch.nn import functional as F
 
 from engine.logit_edits import Edits, apply_edits
 from engine.logprobs import Likelihoods, TokenLogprobs
+from engine.narrowing import narrow
 
 GREEDY_BELOW = 1e-5  # a temperature this low is greedy in fp32
+SPAN = 256  # tokens that are summed up as one at first
 
 
 class Draw(NamedTuple):
@@ -76,27 +79,37 @@ def _draw(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
     narrowed = [row for row, draw in enumerate(draws) if draw.top_k > 0 or draw.top_p < 1]
     if narrowed:
         rows = torch.tensor(narrowed, device=device)
-        weights[rows] = _narrow(weights[rows], [draws[row] for row in narrowed])
-    cumulative = weights.double().cumsum(dim=-1)
-    target = uniform(draws, device)[:, None] * cumulative[:, -1:]
-    # The first token whose share begins at or before the target and ends after it.
-    chosen = torch.searchsorted(cumulative, target, right=True).squeeze(-1)
-    return chosen.clamp_(max=logits.shape[-1] - 1)
+        top_k, top_p = (
+            [draws[row].top_k for row in narrowed],
+            [draws[row].top_p for row in narrowed],
+        )
+        weights[rows] = narrow(weights[rows], top_k, top_p)
+    return _pick(weights, uniform(draws, device))
 
 
-def _narrow(weights: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
-    """Zero what is outside top_k, and of the rest what is outside top_p.  Ties stay together."""
-    device, vocab_size = weights.device, weights.shape[-1]
-    top_k = torch.tensor(
-        [min(draw.top_k, vocab_size) or vocab_size for draw in draws], device=device
-    )[:, None]
-    top_p = torch.tensor([draw.top_p for draw in draws], device=device)[:, None]
-    ranked = weights.sort(dim=-1, descending=True).values
-    ranked = ranked.masked_fill(torch.arange(vocab_size, device=device) >= top_k, 0)
-    before = ranked.cumsum(dim=-1) - ranked
-    kept = (before < top_p * ranked.sum(dim=-1, keepdim=True)) & (ranked > 0)
-    least = ranked.masked_fill(~kept, torch.inf).amin(dim=-1, keepdim=True)
-    return weights.masked_fill(weights < least, 0)
+def _pick(weights: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+    """The token in which each row's share, of 0 to 1, of all its weight lies: [num_rows] int64.
+
+    First among spans of the vocabulary, then within one: summing all of it up is not needed.
+    """
+    num_rows, vocab_size = weights.shape
+    spans = F.pad(weights, (0, -vocab_size % SPAN)).view(num_rows, -1, SPAN)
+    sums = spans.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)
+    span, rest = _find(sums, shares * sums[:, -1])
+    inner = spans[torch.arange(num_rows, device=weights.device), span].double().cumsum(dim=-1)
+    place, _ = _find(inner, rest)
+    return (span * SPAN + place).clamp_(max=vocab_size - 1)
+
+
+def _find(sums: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first entry of each row beyond its target, and how far beyond the one before that is.
+
+    sums: [num_rows, n], not falling; a target that rounding put at a row's end is put before it
+    """
+    targets = torch.minimum(targets, sums[:, -1] * (1 - 2.0**-52))
+    found = torch.searchsorted(sums, targets[:, None], right=True).clamp_(max=sums.shape[-1] - 1)
+    before = sums.gather(1, (found - 1).clamp_(min=0)).masked_fill(found == 0, 0)
+    return found.squeeze(1), targets - before.squeeze(1)
 
 
 def uniform(draws: list[Draw], device: torch.device) -> torch.Tensor:

@@ -17,8 +17,8 @@ from engine.sequence_blocks import SequenceBlocks
 from tests.unit.engine.scheduling import make_seq
 
 SIZE = 3
-NUM_BLOCKS = 14
-PROMPTS = [[0] * 4, [0] * 5, [0] * 8, [0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1, 1, 1], [1] * 2, [2] * 7]
+NUM_BLOCKS = 20
+PROMPTS = [[0] * 5, [0] * 5, [0] * 8, [0, 0, 0, 1, 1, 1, 1, 1], [2] * 7]
 
 
 class Allocator(RuleBasedStateMachine):
@@ -36,38 +36,43 @@ class Allocator(RuleBasedStateMachine):
         prompt=st.sampled_from(PROMPTS),
         salt=st.sampled_from(["", "", "tenant"]),
         count=st.integers(1, 3),
+        at_once=st.booleans(),
     )
-    def come(self, prompt, salt, count):
+    def come(self, prompt, salt, count, at_once):
         for _ in range(count):
             seq = make_seq(next(self.seq_ids), prompt, salt=salt)
             self.blocks.enter(seq, expected_tokens=len(prompt) + 2)
             self.waiting.append(seq)
+        if at_once:
+            self.start(most=count)
+            self.compute(tokens=[1, 0, 1, 0, 1, 0], backwards=False)
 
     @rule(prompt=st.sampled_from(PROMPTS), count=st.integers(0, 2))
     def expect(self, prompt, count):
         self.blocks.expect(prompt, count, salt="", adapter="")
 
     @precondition(lambda self: self.waiting)
-    @rule(data=st.data())
-    def start(self, data):
-        seq = data.draw(st.sampled_from(self.waiting))
-        if self.blocks.missing(seq, len(seq.token_ids)) > self.blocks.num_available:
-            return
-        self.waiting.remove(seq)
-        self.blocks.reuse(seq)
-        self.running.append(seq)
-        self._grow(seq, len(seq.token_ids))
+    @rule(most=st.integers(1, 4))
+    def start(self, most):
+        for seq in self.waiting[-most:]:
+            if self.blocks.missing(seq, len(seq.token_ids)) <= self.blocks.num_available:
+                self.waiting.remove(seq)
+                self.blocks.reuse(seq)
+                self.running.append(seq)
+                self._grow(seq, len(seq.token_ids))
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data(), token=st.integers(0, 1), part=st.booleans())
-    def compute(self, data, token, part):
-        seq = data.draw(st.sampled_from(self.running))
-        if not part:  # as a step does: all of what it owes, and then a token more
-            self._compute(seq, len(seq.token_ids))
-            seq.token_ids.append(token)
-            self._compute(seq, len(seq.token_ids))
-        elif seq.num_owed_tokens > 1:
-            self._compute(seq, len(seq.token_ids) - 1)
+    @rule(tokens=st.lists(st.integers(0, 1), min_size=1, max_size=4), backwards=st.booleans())
+    def compute(self, tokens, backwards):
+        """Each running sequence gets a token, or computes all but the last of what it owes."""
+        order = list(enumerate(self.running))
+        for place, seq in reversed(order) if backwards else order:
+            if place < len(tokens):
+                self._compute(seq, len(seq.token_ids))
+                seq.token_ids.append(tokens[place])
+                self._compute(seq, len(seq.token_ids))
+            elif seq.num_owed_tokens > 1:
+                self._compute(seq, len(seq.token_ids) - 1)
 
     def _compute(self, seq, goal):
         if self.blocks.missing(seq, goal) > self.blocks.num_available:
@@ -145,5 +150,5 @@ class Allocator(RuleBasedStateMachine):
         return seq.salt, tuple(seq.token_ids[: position + 1])
 
 
-Allocator.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+Allocator.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 test_the_allocator_agrees_with_its_oracle = Allocator.TestCase

@@ -1,6 +1,9 @@
+import math
+
 import pytest
 import torch
 
+from engine.narrowing import narrow
 from engine.sampling import Draw, sample, uniform
 
 
@@ -90,3 +93,42 @@ def test_any_integer_is_a_seed(seed):
 
 def test_a_top_k_beyond_the_vocabulary_keeps_all_of_it():
     assert torch.equal(shares(LOGITS, 500, top_k=10**12), shares(LOGITS, 500))
+
+
+def narrowed_by_sorting(weights, top_k, top_p):
+    """The plainest way: rank every token, keep the best ones."""
+    kept = torch.zeros_like(weights)
+    for row, (values, k, p) in enumerate(zip(weights.tolist(), top_k, top_p, strict=True)):
+        best = sorted(values, reverse=True)[: k or len(values)]
+        reached, least, wanted = 0.0, best[0], p * math.fsum(best)
+        for value in best:
+            if reached >= wanted or value == 0:
+                break
+            reached, least = reached + value, value
+        kept[row] = weights[row] * (weights[row] >= least)
+    return kept
+
+
+@pytest.mark.parametrize("vocab_size", [3, 64, 1500, 20_000])
+@pytest.mark.parametrize("spread", [0.01, 1.0, 8.0])
+def test_narrowing_without_a_sort_keeps_what_a_sort_keeps(vocab_size, spread):
+    random = torch.Generator().manual_seed(vocab_size)
+    weights = torch.softmax(spread * torch.randn(12, vocab_size, generator=random), dim=-1)
+    weights[3:6] = weights[3:6].round(decimals=3)  # ties
+    weights[5, 0] = 0.5
+    top_k = [0, 1, 5, 70, 0, 2, 1100, 0, 17_000, 0, 10**9, 3]
+    top_p = [0.5, 1.0, 0.3, 0.9, 0.99, 0.7, 0.999, 1e-9, 0.8, 0.2, 0.6, 1.0]
+
+    found = narrow(weights, top_k, top_p)
+
+    assert torch.equal(found, narrowed_by_sorting(weights, top_k, top_p))
+
+
+def test_a_token_without_weight_is_never_drawn():
+    logits = torch.full((2000, 700), -torch.inf)
+    logits[:, [3, 255, 256, 699]] = torch.tensor([-9.0, 0.0, 0.1, -9.0])
+
+    tokens = sample(logits, [draw(seed) for seed in range(2000)])
+
+    assert set(tokens.tolist()) <= {3, 255, 256, 699}
+    assert {255, 256} <= set(tokens.tolist())
