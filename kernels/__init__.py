@@ -1,11 +1,13 @@
 """The operations of a decoder layer that PyTorch has no good one for: tensors in, tensors out.
 
 Each public function checks its arguments, then computes with a Triton kernel (`kernels/gpu/`) or,
-for CPU tensors, with PyTorch (`kernels/cpu/`).  `kernels/reference.py` says what each computes.
+for CPU tensors, in C (`kernels/native/`) or with PyTorch (`kernels/cpu/`).
+`kernels/reference.py` says what each computes.
 """
 
 from kernels.attention_metadata import AttentionMetadata
 from kernels.gelu_mul import gelu_mul
+from kernels.packed_weight import Packed, PackedWeight, pack_int8_weight, pack_weight
 from kernels.paged_attention import paged_attention
 from kernels.rms_norm import add_rms_norm, rms_norm
 from kernels.rotary_embedding import rotary_embedding
@@ -14,8 +16,12 @@ from kernels.store_kv import store_kv
 
 __all__ = [
     "AttentionMetadata",
+    "Packed",
+    "PackedWeight",
     "add_rms_norm",
     "gelu_mul",
+    "pack_int8_weight",
+    "pack_weight",
     "paged_attention",
     "rms_norm",
     "rotary_embedding",

@@ -1,7 +1,7 @@
-"""Chooses who computes an op: Triton for CUDA tensors, plain PyTorch for the rest.
+"""Chooses who computes an op: Triton for CUDA tensors; for the rest C, or PyTorch without it.
 
-`kernels.cpu` and `kernels.gpu` offer the same functions; mypy holds both against `Ops`.  The public
-function of an op checks its arguments first, so neither of them checks again.
+`kernels.gpu`, `native` and `cpu` offer the same functions; mypy holds all against `Ops`.  The
+public function of an op checks its arguments first, so none of them checks again.
 
 Under TRITON_INTERPRET=1 CPU tensors go to Triton too: that is how its kernels are tested where
 there is no GPU.
@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from kernels import cpu
+from kernels import cpu, native
 from kernels.attention_metadata import AttentionMetadata
 from kernels.settings import INTERPRETED
 
@@ -50,7 +50,9 @@ class Ops(Protocol):
 
 
 def ops_for(x: torch.Tensor) -> Ops:
-    return _triton_ops() if x.is_cuda or INTERPRETED else cpu
+    if x.is_cuda or INTERPRETED:
+        return _triton_ops()
+    return native if native.library() else cpu
 
 
 @functools.cache

@@ -5,26 +5,36 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
+from kernels import Packed, PackedWeight, pack_int8_weight, pack_weight
+
 has_onednn: Callable[[], bool] = torch.backends.mkldnn.is_available
 
 
 class Linear:
     """x @ weight.T + bias for a weight [out_features, in_features] and a bias [out_features].
 
-    On a CPU in fp32 the weight is kept in the order in which oneDNN reads it, reordered once, here;
-    `F.linear` does that at every call, which costs a third of a small step.
+    On a CPU in fp32 the weight is kept in the order in which it is read, reordered once, here.
+    int8: round the weight, if there is a kernel for that
     """
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> None:
-        on_cpu = weight.device.type == "cpu" and weight.dtype == torch.float32
-        self._packed = on_cpu and has_onednn()
-        self._weight = torch.ops.mkldnn._reorder_linear_weight(weight) if self._packed else weight
-        self._bias = bias
+    def __init__(
+        self, weight: torch.Tensor, bias: torch.Tensor | None = None, *, int8: bool = False
+    ) -> None:
+        packed = pack_int8_weight(weight, bias) if int8 else None
+        self._compute: Packed = packed or pack_weight(weight, bias) or _in_pytorch(weight, bias)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if not self._packed:
-            return F.linear(x, self._weight, self._bias)
-        out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
-            x, self._weight, self._bias, "none", [], ""
-        )
-        return out
+        return self._compute(x)
+
+    @property
+    def rows(self) -> Callable[[torch.Tensor], torch.Tensor] | None:
+        """What gives rows of the weight by their numbers, if it is kept so that it can."""
+        return self._compute.rows if isinstance(self._compute, PackedWeight) else None
+
+
+def _in_pytorch(weight: torch.Tensor, bias: torch.Tensor | None) -> Packed:
+    on_cpu = weight.device.type == "cpu" and weight.dtype == torch.float32
+    if not (on_cpu and has_onednn()):
+        return lambda x: F.linear(x, weight, bias)
+    reordered = torch.ops.mkldnn._reorder_linear_weight(weight)
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, reordered, bias, "none", [], "")

@@ -24,12 +24,15 @@ def read_decoder(
 ) -> Decoder:
     """The plain frame: embeddings as they are, one last norm, a head of its own or tied."""
     embedding = read_embedding(reader, shape)
+    head = read_head(reader, shape, embedding)
+    # A tied head keeps the embeddings already; not to keep them twice saves their memory.
+    rows = head.rows if shape.tied_head else None
     return Decoder(
         shape,
         layers,
-        embed=partial(F.embedding, weight=embedding),
+        embed=rows or partial(F.embedding, weight=embedding),
         final_norm=reader.read("model.norm.weight", shape.hidden_size),
-        head=read_head(reader, shape, embedding),
+        head=head,
     )
 
 

@@ -1,4 +1,4 @@
-"""Every op for CPU tensors, in PyTorch alone: what the engine runs on where there is no GPU.
+"""Every op for CPU tensors, in PyTorch alone: for where `kernels.native` cannot be compiled.
 
 Tuned for fp32.  bf16 and fp16 are computed in fp32 and rounded: right, but not fast.
 """

@@ -4,12 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import kernels
-from kernels import cpu
+from kernels import cpu, native
 from kernels.dispatch import ops_for
-from kernels.settings import INTERPRETED
+from kernels.settings import COMPILED, INTERPRETED
 
 
 def test_a_cuda_tensor_or_the_interpreter_means_triton(device):
@@ -17,7 +18,14 @@ def test_a_cuda_tensor_or_the_interpreter_means_triton(device):
 
     ops = ops_for(x)
 
-    assert (ops is not cpu) == (INTERPRETED or device == "cuda")
+    assert (ops not in (cpu, native)) == (INTERPRETED or device == "cuda")
+
+
+@pytest.mark.skipif(INTERPRETED, reason="then Triton computes")
+def test_a_cpu_tensor_means_c_unless_torch_is_asked_for():
+    ops = ops_for(torch.zeros(1))
+
+    assert ops is (native if COMPILED and native.library() else cpu)
 
 
 def test_the_cpu_path_never_loads_triton():

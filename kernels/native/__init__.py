@@ -1,0 +1,20 @@
+"""Every op for CPU tensors in C, for AVX2: what the engine runs on where it can be compiled.
+
+Tuned for fp32.  What a kernel cannot do, a size or a type, PyTorch does (`kernels.cpu`).
+"""
+
+from kernels.cpu import gelu_mul
+from kernels.native.library import library
+from kernels.native.paged_attention import paged_attention
+from kernels.native.rowwise import add_rms_norm, rms_norm, rotary_embedding, silu_mul, store_kv
+
+__all__ = [
+    "add_rms_norm",
+    "gelu_mul",
+    "library",
+    "paged_attention",
+    "rms_norm",
+    "rotary_embedding",
+    "silu_mul",
+    "store_kv",
+]
