@@ -12,6 +12,7 @@ from jobs.database import Sessions
 from jobs.overview.batches import list_batches
 from jobs.overview.queues import count_queues
 from jobs.overview.views import Overview
+from jobs.overview.webhooks import list_failing
 from jobs.overview.workers import list_workers
 
 # A snapshot that is held for longer would pin the queue's dead rows.
@@ -31,4 +32,5 @@ def take(sessions: Sessions, *, beat_ttl: timedelta) -> Overview:
             queues=tuple(count_queues(session, processes)),
             workers=tuple(processes),
             batches=tuple(list_batches(session)),
+            webhooks=tuple(list_failing(session)),
         )

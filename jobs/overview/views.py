@@ -90,11 +90,31 @@ class BatchView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookView:
+    """A target of webhooks that fails; `endpoint` is None where it is a host of jobs' own URLs."""
+
+    tenant: str
+    endpoint: str | None
+    host: str
+    failures: int  # since its last success
+    failing_for: float | None  # seconds
+    resting: bool
+    disabled_reason: str | None
+
+    @property
+    def state(self) -> str:
+        if self.disabled_reason is not None:
+            return "disabled"
+        return "resting" if self.resting else "failing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     at: datetime
     queues: tuple[ModelQueue, ...]
     workers: tuple[WorkerView, ...]
     batches: tuple[BatchView, ...]
+    webhooks: tuple[WebhookView, ...] = ()
 
     def alive(self, kind: WorkerKind) -> list[WorkerView]:
         return [worker for worker in self.workers if worker.alive and worker.kind is kind]
