@@ -12,7 +12,7 @@ from api import logs
 from api.app import create_app
 from api.services import Services, connected
 from api.settings import ApiSettings
-from jobs import reading
+from jobs import collector, reading
 from jobs.errors import StorageUnavailable
 from jobs.settings import SettingsUnusable, read
 from jobs.storage_probe import probe
@@ -42,6 +42,7 @@ def main() -> None:
         # uvicorn raises its signal again once it has stopped; a clean stop is no failure.
         for stop in (signal.SIGTERM, signal.SIGINT):
             signal.signal(stop, lambda *_: sys.exit(0))
+        collector.spare_what_stays()
         server.run(sockets=[listener])
 
 

@@ -3,6 +3,7 @@
 Several may run beside each other; at least one always should.
 """
 
+from jobs import collector
 from jobs.doorbell import CONTROL
 from jobs.settings import read
 from jobs.storage import Storage
@@ -25,6 +26,7 @@ def main() -> None:
     broker_url = settings.broker.url.get_secret_value()
     program = celery_program.make_program("control", broker_url, queue=CONTROL)
     register(program, worker.desk)
+    collector.spare_what_stays()
     process.stop_by_signal()
     try:
         worker.start()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from prometheus_client import REGISTRY
 
+from jobs import collector
 from jobs.doorbell import inference_queue
 from jobs.settings import read
 from jobs.storage import Storage
@@ -35,6 +36,7 @@ def main(load: Callable[[ModelSettings], BatchEngine]) -> None:
     program = celery_program.make_program("inference", broker_url, queue=inference_queue(model))
     register(program, worker.held.changed)
     grace = settings.drain.grace.total_seconds()
+    collector.spare_what_stays()
     process.stop_by_signal()
     try:
         worker.start()
