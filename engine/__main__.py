@@ -60,7 +60,11 @@ def _generate(args: argparse.Namespace) -> None:
 
 
 def _settings(args: argparse.Namespace) -> EngineSettings:
-    settings: EngineSettings = {"device": args.device, "precision": args.precision}
+    settings: EngineSettings = {
+        "device": args.device,
+        "precision": args.precision,
+        "deterministic": args.deterministic,
+    }
     for name in SIZES:
         if getattr(args, name) is not None:
             settings[name] = getattr(args, name)
@@ -80,6 +84,11 @@ def _parser() -> argparse.ArgumentParser:
     generate.add_argument("--output", type=Path, help="JSONL in input order; default: stdout")
     generate.add_argument("--precision", default="auto", choices=["auto", *DTYPES])
     generate.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:N")
+    generate.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="refuse to run where a request's tokens could depend on others",
+    )
     for name, (kind, words) in SIZES.items():
         generate.add_argument(f"--{name.replace('_', '-')}", type=kind, help=words)
     return parser

@@ -1,0 +1,34 @@
+"""Where a request's tokens are the same to the last bit whatever shares its steps.
+
+The compiled CPU kernels sum every row in one order, however many rows there are, however a prompt
+is cut into chunks and whether or not its prefix is shared.  So there is nothing to switch on, and
+nothing to pay: to ask for it is to be refused where it would not hold.
+"""
+
+import torch
+
+from engine.errors import ModelUnusable
+from kernels import native
+
+
+def why_not_deterministic(device: torch.device, dtype: torch.dtype) -> str | None:
+    """One sentence, or None where it holds."""
+    if device.type != "cpu" or dtype != torch.float32:
+        name = str(dtype).removeprefix("torch.")
+        return f"deterministic holds on a CPU in fp32 alone, not on {device} in {name}"
+    if native.library() is None:
+        return "deterministic needs the compiled CPU kernels, which want gcc and AVX2"
+    return None
+
+
+def refuse_unless_deterministic(device: torch.device, dtype: torch.dtype) -> None:
+    """Raises ModelUnusable where it would not hold."""
+    reason = why_not_deterministic(device, dtype)
+    if reason is not None:
+        raise ModelUnusable(reason)
+
+
+def determinism_report(device: torch.device, dtype: torch.dtype) -> str:
+    if why_not_deterministic(device, dtype) is None:
+        return "deterministic: a request's tokens depend on nothing but the request"
+    return "deterministic: no; where two tokens are nearly equal, a request's company may decide"
