@@ -15,6 +15,7 @@ from pydantic import (
     field_validator,
 )
 
+from jobs import faults
 from jobs.errors import BodyRefused
 from jobs.messages import Message, Tool
 from jobs.response_formats import MAX_SCHEMA_BYTES, ResponseFormat
@@ -171,15 +172,19 @@ BODIES: dict[str, type[ChatCompletionBody] | type[CompletionBody]] = {
 
 
 def check_body(endpoint: str, body: dict[str, Any]) -> ChatCompletionBody | CompletionBody:
-    """Return the body, typed.  Raises BodyRefused with the first fault, its parameter and code."""
+    """Return the body, typed.  Raises BodyRefused with the first fault, its parameter and code; of
+    parameters that are not known, with all of them."""
     try:
         return BODIES[endpoint].model_validate(body)
     except ValidationError as refusal:
-        fault = refusal.errors(include_url=False, include_input=False)[0]
+        errors = refusal.errors(include_url=False)
+    fault = faults.said(errors, body)
+    if strange := faults.unknown(errors):
+        raise BodyRefused(_of_strangers(strange), param=strange[0], code="unknown_parameter")
     raise BodyRefused(
-        f"'{_path(fault['loc'])}': {_sentence(fault['type'], fault['msg'])}",
-        param=str(fault["loc"][0]),
-        code=_CODES.get(fault["type"], "invalid_value"),
+        f"'{fault.path}': {fault.sentence}",
+        param=str(errors[0]["loc"][0]),
+        code=_CODES.get(fault.kind, "invalid_value"),
     )
 
 
@@ -198,15 +203,8 @@ def expected_output_tokens(body: dict[str, Any]) -> int:
 _CODES = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}
 
 
-def _path(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location)
-
-
-def _sentence(kind: str, message: str) -> str:
-    match kind:
-        case "missing":
-            return "this parameter is required."
-        case "extra_forbidden":
-            return "this parameter is not known, or not supported yet; leave it out."
-        case _:
-            return f"{message.removeprefix('Value error, ')}."
+def _of_strangers(names: list[str]) -> str:
+    quoted = ", ".join(f"'{name}'" for name in names)
+    if len(names) == 1:
+        return f"{quoted}: this parameter is not known, or not supported yet; leave it out."
+    return f"{quoted}: these parameters are not known, or not supported yet; leave them out."
