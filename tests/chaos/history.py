@@ -33,6 +33,17 @@ BEGIN
 END $$;
 CREATE OR REPLACE TRIGGER record_late AFTER INSERT ON segments
     FOR EACH ROW EXECUTE FUNCTION record_late();
+
+CREATE TABLE IF NOT EXISTS thefts (shard_id bigint, attempt int, owner uuid);
+CREATE OR REPLACE FUNCTION record_theft() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO thefts
+    SELECT OLD.id, OLD.attempt, incarnation FROM workers
+     WHERE incarnation = OLD.owner AND beat_until > now();
+    RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER record_theft AFTER UPDATE ON shards
+    FOR EACH ROW WHEN (NEW.crashes > OLD.crashes) EXECUTE FUNCTION record_theft();
 """
 
 # As docs/architecture.md draws them; a row may also change and keep its state.
@@ -75,7 +86,7 @@ def record(stack: FaultStack) -> None:
 
 
 def check(stack: FaultStack) -> None:
-    """I1, I2 and I11 over all that has happened."""
+    """I1, I2 and I11 over all that has happened, and that no living worker was robbed."""
     steps = stack.rows(
         "SELECT kind, row_id, old_state, new_state, old_attempt, new_attempt FROM history"
         " WHERE old_state IS NOT NULL ORDER BY seq"
@@ -91,3 +102,4 @@ def check(stack: FaultStack) -> None:
             claimed = (old, new) == ("queued", "leased")
             assert new_attempt == old_attempt + claimed, f"I2, {step}"
     assert stack.rows("SELECT * FROM late_segments") == [], "I1: results after the end"
+    assert stack.rows("SELECT * FROM thefts") == [], "shards rescued from the living"

@@ -8,7 +8,6 @@ from openai.types import Batch
 from sqlalchemy import text
 
 from jobs.doorbell import CONTROL, KEY_PREFIX, MAX_BELLS, inference_queue
-from tests.chaos import history
 from tests.chaos.batches import FaultClient, right_answers
 from tests.e2e.client import counts
 from tests.fixtures.fault_stack import MODEL, SWEEP, FaultStack, wait_for
@@ -112,7 +111,6 @@ class Checked:
 
 def check_queue(stack: FaultStack) -> None:
     """What holds for the queue as a whole once all work has ended."""
-    history.check(stack)
     wait_for(lambda: _leases_of_the_dead(stack) == 0)  # I7
     for queue in (CONTROL, inference_queue(MODEL)):
         assert _bells(stack, queue) <= 2 * MAX_BELLS, "I8"

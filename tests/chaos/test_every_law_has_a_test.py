@@ -5,12 +5,15 @@ the source, so that this needs no collection of its own.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 _TESTS = Path(__file__).parents[1]
+_PAGE = _TESTS.parent / "docs/guarantees.md"
+_ROW = re.compile(r"^\| ([PI]\d+) \|.*\| (.*) \|$", re.MULTILINE)
 _LAWS = [f"P{n}" for n in range(1, 35)] + [f"I{n}" for n in range(1, 13)]
 
 
@@ -47,3 +50,20 @@ def test_every_property_and_invariant_has_a_test(proofs: dict[str, list[str]]) -
 
 def test_no_mark_names_a_law_that_is_none(proofs: dict[str, list[str]]) -> None:
     assert {law: proofs[law] for law in proofs if law not in _LAWS} == {}
+
+
+def test_the_page_of_guarantees_shows_each_law_by_tests_that_are_marked_with_it(
+    proofs: dict[str, list[str]],
+) -> None:
+    shown = {law: set(re.findall(r"`(.+?)`", cell)) for law, cell in _rows()}
+
+    assert [law for law in _LAWS if not shown.get(law)] == []
+    assert [pair for pair in _pairs(shown) if pair[1] not in proofs[pair[0]]] == []
+
+
+def _pairs(shown: dict[str, set[str]]) -> list[tuple[str, str]]:
+    return [(law, test) for law, tests in shown.items() for test in sorted(tests)]
+
+
+def _rows() -> list[tuple[str, str]]:
+    return _ROW.findall(_PAGE.read_text(encoding="utf-8"))

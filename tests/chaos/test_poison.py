@@ -8,16 +8,16 @@ from tests.e2e.client import counts
 from tests.fixtures.fault_stack import HANG_AFTER, TTL, Exit, FaultStack
 
 _HUNG = "worker ends: the engine has stopped stepping"
-_SLOW_KILLER = {"r46": "hang"}  # each of its deaths takes HANG_AFTER
+_MORE_KILLERS = {"r101": "exit", "r150": "eat", "r46": "hang"}  # the last takes its time to die
 
 
 @pytest.mark.law("P14")
 def test_requests_that_kill_their_workers_are_answered_and_no_neighbour_fails(
     client: FaultClient, stack: FaultStack
 ) -> None:
-    """Two in one shard, one in another: each dies of something else."""
-    texts = plain_texts(full_or_short(280, 60))
-    killers = {"r7": "exit", "r8": "raise", "r45": "eat"} | (_SLOW_KILLER if FULL else {})
+    """Three in one shard: each dies of something else."""
+    texts = plain_texts(full_or_short(280, 40))
+    killers = {"r7": "exit", "r8": "raise", "r9": "eat"} | (_MORE_KILLERS if FULL else {})
 
     ended = client.wait(client.submit_texts(texts | killers))
 

@@ -42,6 +42,7 @@ def again_and_again(act: Callable[[], object], *, pause: float) -> Iterator[None
         thread.join()
 
 
+@pytest.mark.law("I9")
 def test_redis_flushed_at_any_instant_changes_no_result(
     client: FaultClient, stack: FaultStack
 ) -> None:
@@ -55,7 +56,7 @@ def test_redis_flushed_at_any_instant_changes_no_result(
 def test_connections_cut_again_and_again_claim_nothing_twice(
     client: FaultClient, stack: FaultStack
 ) -> None:
-    texts = plain_texts(full_or_short(1200, 120), seconds=0.3)
+    texts = plain_texts(full_or_short(3300, 120), seconds=0.3)
 
     with again_and_again(lambda: stack.broker.client_kill_filter(_type="normal"), pause=0.5):
         ended = client.wait(client.submit_texts(texts))

@@ -34,7 +34,7 @@ def test_connections_to_postgres_cut_between_any_two_statements_lose_nothing(
 
     cutter = threading.Thread(target=cut)
     cutter.start()
-    cuts.wait(4)
+    cuts.wait(2)
     cuts.set()
     cutter.join()
 
@@ -81,15 +81,6 @@ def test_s3_in_every_bad_mood_delays_a_batch_and_changes_nothing_in_it(
         ended = client.wait(batch)
 
         Checked(stack, client, ended, texts).check()
-
-
-def test_s3_killed_under_running_work_loses_nothing(client: FaultClient, stack: FaultStack) -> None:
-    batch = client.wait_for(client.submit_texts(_TEXTS), some_are_done)
-
-    stack.kill("storage")
-    stack.wait_until_well()
-
-    Checked(stack, client, client.wait(batch), _TEXTS).check()
 
 
 def _tries(stack: FaultStack, batch_id: str) -> int:

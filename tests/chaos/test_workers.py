@@ -166,7 +166,7 @@ def test_restarts_of_a_worker_leave_nothing_in_redis(
     _restart(stack, "worker-0")
     before = _redis(stack)
 
-    for _ in range(full_or_short(100, 2)):
+    for _ in range(full_or_short(100, 1)):
         _restart(stack, "worker-0")
 
     wait_for(lambda: all(now <= then for now, then in zip(_redis(stack), before, strict=True)))
