@@ -24,7 +24,11 @@ from jobs.workers import Held
 
 @dataclass(frozen=True, slots=True)
 class ShardLease:
-    """A claimed shard and what its runner must know."""
+    """A claimed shard and what its runner must know.
+
+    `fresh`: none of its rows can have a result, for nobody claimed them before and planning refused
+    no line of the file.
+    """
 
     shard_id: int
     attempt: int
@@ -42,6 +46,7 @@ class ShardLease:
     inline: str | None
     first_line: int
     end_line: int
+    fresh: bool
 
     @property
     def held(self) -> Held:
@@ -81,7 +86,8 @@ CLAIM = text("""
      WHERE s.id = line.id AND j.id = s.job_id
     RETURNING s.id AS shard_id, s.attempt, s.owner, s.job_id, j.tenant_id, j.kind, j.endpoint,
               s.model, s.interactive, s.solo, s.cost, s.prefix_key, s.input_key, s.inline,
-              s.first_line, s.end_line
+              s.first_line, s.end_line,
+              s.attempt = 1 AND NOT s.solo AND j.errors IS NULL AS fresh
 """).bindparams(bindparam("resident", type_=ARRAY(Text)))
 
 # Straight after a bulk load the statistics are old, and the planner would sort a million queued

@@ -83,8 +83,8 @@ class ShardRunner:
             yield InputRow(row["index"], row["custom_id"], row["body"])
 
     def _unfinished(self, lease: ShardLease, rows: list[InputRow]) -> list[InputRow]:
-        if lease.attempt == 1 and not lease.solo:
-            return rows  # nobody had them before; a solo shard's rows were another shard's
+        if lease.fresh:
+            return rows
         with self._sessions() as session:
             done = results.finished(session, lease.job_id, [row.index for row in rows])
         again = [row for row in rows if row.index not in done]

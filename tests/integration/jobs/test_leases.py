@@ -47,6 +47,21 @@ def test_a_claim_takes_what_fits_the_room_and_one_at_least(work: Work) -> None:
     assert len(work.claim(me, room=0)) == 0
 
 
+def test_a_shard_is_fresh_once_and_never_where_lines_were_refused(work: Work) -> None:
+    work.add_planned_batch([2])
+    me = work.add_worker()
+    (first,) = work.claim(me)
+
+    work.hand_back(first)
+    (second,) = work.claim(me)
+    work.add_planned_batch([2])
+    with work.sessions.begin() as session:  # as planning leaves a file with lines to skip
+        session.execute(text("UPDATE jobs SET errors = '[]' WHERE id <> :id"), {"id": first.job_id})
+    (refused,) = work.claim(me)
+
+    assert [lease.fresh for lease in (first, second, refused)] == [True, False, False]
+
+
 def test_interactive_work_goes_first_and_whatever_the_room(work: Work) -> None:
     work.add_planned_batch([1, 1])
     urgent = work.add_request(interactive=True)
