@@ -20,8 +20,9 @@ from tests.chaos.scale import full_or_short
 from tests.fixtures.passing_time import pass_time
 from tests.fixtures.work import LONG, NO_TIME, Work, segment_of
 
-_TTL, _SILENCE = timedelta(seconds=20), timedelta(seconds=10)
-_BEAT, _CALL = timedelta(seconds=4), timedelta(seconds=3)
+# In hours, so that the time which the test itself takes is nothing.
+_TTL, _SILENCE = timedelta(hours=20), timedelta(hours=10)
+_BEAT = timedelta(hours=4)
 
 
 @pytest.fixture

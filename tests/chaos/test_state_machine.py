@@ -28,7 +28,7 @@ from tests.chaos.laws.world import World
 from tests.chaos.scale import FULL, full_or_short
 
 _PLAY = settings(
-    max_examples=full_or_short(400, 12),
+    max_examples=full_or_short(400, 10),
     stateful_step_count=full_or_short(60, 30),
     derandomize=not FULL,
     database=None,
@@ -38,7 +38,7 @@ _PLAY = settings(
     print_blob=True,
 )
 
-_BEAT = timedelta(seconds=4)
+_BEAT = timedelta(minutes=4)
 _MOST = 3  # living processes of a kind
 
 # Two of three steps are spared.
@@ -49,7 +49,7 @@ strikes = (
     | st.builds(Strike, st.sampled_from([Where.COMMIT, Where.ANSWER]), st.integers(0, 2))
 )
 anyone = st.integers(0, _MOST - 1)
-whiles = st.sampled_from([25, 12, 130]).map(lambda seconds: timedelta(seconds=seconds))
+whiles = st.sampled_from([25, 12, 130]).map(lambda minutes: timedelta(minutes=minutes))
 
 
 _CLIENTS_ACTS = [

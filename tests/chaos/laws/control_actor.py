@@ -25,7 +25,7 @@ from worker.control.planner import Planner
 from worker.control.rescuer import Rescuer
 from worker.control.sweeper import Sweeper
 
-TTL = timedelta(seconds=20)
+TTL = timedelta(minutes=20)
 
 
 @dataclass(slots=True)

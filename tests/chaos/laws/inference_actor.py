@@ -14,18 +14,18 @@ from uuid import UUID
 import orjson
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobs import leases, lines, results, workers
+from jobs import leases, results, workers
 from jobs.database import Sessions
 from jobs.errors import LeaseLost
 from jobs.leases import ShardLease
-from jobs.lines import Answer, Choice
 from jobs.models import JobKind, WorkerKind
 from jobs.results import Row, SegmentDraft
 from jobs.storage import Storage
 from jobs.workers import Held, Identity
+from tests.fixtures.pipeline import answered_line
 from tests.fixtures.work import MODEL
 
-TTL = timedelta(seconds=20)
+TTL = timedelta(minutes=20)
 _ROOM = 150  # tokens: a few shards at once
 _NO_TIME = timedelta()
 _ALL = 10**6  # rows
@@ -170,7 +170,7 @@ class InferenceActor:
     ) -> SegmentDraft:
         data, placed = b"", list[Row]()
         for index, custom_id in rows:
-            line = _line(lease, index, custom_id)
+            line = answered_line(lease, index, custom_id)
             placed.append(Row(index, True, len(data), len(line)))
             data += line
         name = f"{lease.shard_id}-{lease.attempt}-{uuid.uuid4().hex[:8]}"
@@ -189,13 +189,3 @@ class InferenceActor:
     def _return_to_line(self, held: Held) -> None:
         with self.sessions.begin() as session:
             leases.hand_back(session, held, self.me, after=_NO_TIME)
-
-
-def _line(lease: ShardLease, index: int, custom_id: str | None) -> bytes:
-    answer = Answer(
-        (Choice("yes", "stop"),), prompt_tokens=3, cached_tokens=2, output_tokens=1, created=1
-    )
-    body = lines.response_body(
-        lease.job_id, index, endpoint=lease.endpoint, model=lease.model, answer=answer
-    )
-    return lines.answered(lease.job_id, index, custom_id=custom_id, body=body)

@@ -27,8 +27,8 @@ _EMPTY = text("""
 """)
 _OPEN = "SELECT count(*) FROM jobs WHERE finished_at IS NULL"
 _ROUNDS = 60  # to the end, with healthy processes
-_ROUND = timedelta(seconds=7)
-_DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
+_ROUND = timedelta(minutes=7)
+_LONG, _BRIEF = timedelta(days=30), timedelta(hours=1)
 _MOST_JOBS = 6
 
 
@@ -71,10 +71,10 @@ class World:
         actor.beat()
 
     def submit_batch(self, number: int) -> None:
-        self._submit(number + 1, expires_in=_DAY)
+        self._submit(number + 1, expires_in=_LONG)
 
     def submit_short_lived_batch(self, number: int) -> None:
-        self._submit(number + 1, expires_in=_MINUTE)
+        self._submit(number + 1, expires_in=_BRIEF)
 
     def submit_request(self, _number: int) -> None:
         self._ask(interactive=False)
