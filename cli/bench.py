@@ -23,7 +23,7 @@ def engine(
     *,
     model: Annotated[str, typer.Option(help="A folder, a .gguf file, or a bundled model's name.")],
     workload: Annotated[str, typer.Option(help="A file of requests as JSONL, or W1, W2 or W3.")],
-    precision: Annotated[str, typer.Option(help="auto, fp32, bf16 or fp16.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto, fp32, bf16, fp16 or int8.")] = "auto",
     check: Annotated[
         int, typer.Option(min=0, help="How many answers to compare with transformers'; 0: all.")
     ] = 6,

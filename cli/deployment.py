@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -12,7 +13,10 @@ from cli.errors import CommandFailed
 from cli.servers.embedded import Identity
 from cli.settings import CommandSettings
 from jobs.database import connect, sessions_of
-from jobs.settings import read
+from jobs.settings import StorageSettings, read
+from jobs.storage import Storage
+
+_OF_A_DEPLOYMENT = "set DATABASE__URL and SECRETS__KEY to those of your deployment"
 
 
 def database_url(data_dir: Path) -> str:
@@ -25,7 +29,7 @@ def database_url(data_dir: Path) -> str:
 
 def api_access(data_dir: Path) -> tuple[str, str]:
     """The address and key of a running stack's API."""
-    facts = _running(data_dir)
+    facts = _running(data_dir, otherwise="give --base-url and --api-key")
     return facts["api_url"], facts["api_key"]
 
 
@@ -48,12 +52,25 @@ def server_key(data_dir: Path) -> str:
     return Identity.of(data_dir).server_key
 
 
-def _running(data_dir: Path) -> dict[str, str]:
+def storage(data_dir: Path) -> Storage | None:
+    """The deployment's own bucket; None where the environment names its database alone."""
+    settings = read(CommandSettings)
+    if settings.storage is not None:
+        return Storage(settings.storage)
+    if settings.database is not None:
+        return None
+    return Storage(StorageSettings.model_validate(_running(data_dir)["storage"]))
+
+
+def _running(data_dir: Path, *, otherwise: str = _OF_A_DEPLOYMENT) -> dict[str, Any]:
     facts = data_dir / up_file.NAME
     if not facts.exists():
         raise CommandFailed(
             f"no stack runs in {data_dir}; start one with `gristmill up`, name another with"
-            " --data-dir, or set DATABASE__URL and SECRETS__KEY to those of your deployment"
+            f" --data-dir, or {otherwise}"
         )
-    told: dict[str, str] = json.loads(facts.read_text(encoding="utf-8"))
+    try:
+        told: dict[str, Any] = json.loads(facts.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CommandFailed(f"{facts} is not what `gristmill up` writes: {error}") from error
     return told

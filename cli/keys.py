@@ -36,7 +36,8 @@ def create(
 ) -> None:
     """Print a new key, which is never shown again.  A tenant that is not there is created.
 
-    What signs the webhooks of its jobs' own `webhook_url` is told on the standard error.
+    Its tenant, and what signs the webhooks of its jobs' own `webhook_url`, are told on the standard
+    error.
     """
     secrets = Secrets(deployment.server_key(data_dir))
     with deployment.transaction(data_dir) as session:
@@ -52,6 +53,7 @@ def create(
         )
         secret = keys.webhook_secret(session, secrets, tenant_id=tenant_id)
     print(key)
+    print(f"the key is of the tenant {tenant}", file=sys.stderr)
     print(f"webhooks to a job's own webhook_url are signed with {secret}", file=sys.stderr)
 
 

@@ -1,5 +1,6 @@
 """The log files of the stack's programs: one a role, and the one of the run before."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 _TAIL_BYTES = 4000
@@ -23,3 +24,12 @@ def tail(log: Path) -> str:
         text = file.read().decode(errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return " | ".join(lines[-_TAIL_LINES:])
+
+
+def said(log: Path, mark: str) -> Iterator[str]:
+    """What stands behind `mark` in each line that has it."""
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            _, found, rest = line.partition(mark)
+            if found:
+                yield rest.strip()

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from sqlalchemy.exc import OperationalError
 
-from cli import bench, deployment, keys, tenants
+from cli import batches, bench, deployment, keys, tenants
 from cli.errors import CommandFailed, MissingPart
 from cli.interrupts import Interrupted
 from cli.plan import plan
@@ -21,6 +21,8 @@ from cli.stack import Model
 from cli.submit import submit
 from cli.up import up as run_up
 from cli.verify import verify
+from engine.errors import EngineError
+from engine.finding import find_model
 from jobs.errors import JobsError
 from jobs.settings import SettingsUnusable
 from migrations.upgrade import upgrade
@@ -30,6 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+app.add_typer(batches.app, name="batches")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(bench.app, name="bench")
@@ -44,7 +47,10 @@ class EngineChoice(StrEnum):
 
 
 DataDir = Annotated[Path, typer.Option(help="Where the stack's data, logs and passwords lie.")]
-Port = Annotated[int | None, typer.Option(help="The API's; 8000 or a free one if not given.")]
+Port = Annotated[
+    int | None,
+    typer.Option(min=1, max=65535, help="The API's; 8000 or a free one if not given."),
+]
 ModelName = Annotated[
     str, typer.Option(help="A folder with safetensors, a .gguf file, or a bundled model's name.")
 ]
@@ -92,8 +98,13 @@ def migrate(*, data_dir: DataDir = _STANDARD_DIR) -> None:
 
 
 def model_of(model: str, engine: EngineChoice) -> Model:
-    """A path gives its last part as the name; any other name is that of a bundled model."""
+    """A path gives its last part as the name; any other name is that of a bundled model.
+
+    Raises ModelUnusable, before anything has started.
+    """
     path = Path(model)
+    if engine is EngineChoice.REAL:
+        find_model(model)
     if not path.exists():
         return Model(name=model, path=model, engine=engine)
     name = path.stem if path.suffix == ".gguf" else path.resolve().name
@@ -105,10 +116,12 @@ def main() -> None:
         app(prog_name="gristmill")
     except Interrupted:
         sys.exit(130)
-    except (CommandFailed, JobsError, SettingsUnusable) as error:
+    except (CommandFailed, EngineError, JobsError, SettingsUnusable) as error:
         _fail(str(error))
     except OperationalError as error:
         _fail(f"the database does not answer: {error.orig}")
+    except OSError as error:  # a path, mostly, that cannot be read or written
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
 def _fail(sentence: str) -> None:

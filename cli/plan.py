@@ -9,7 +9,6 @@ import typer
 
 from bench.floor import Shape
 from cli.errors import CommandFailed
-from engine.errors import EngineError
 
 # What the engine takes of a card, unless told otherwise.
 MEMORY_FRACTION = 0.9
@@ -59,10 +58,7 @@ def plan(
     from engine.opening import open_model
 
     size = parse_size(memory)
-    try:
-        config = open_model(model)[0].config
-    except EngineError as error:
-        raise CommandFailed(str(error)) from error
+    config = open_model(model)[0].config
     tied = bool(config.get("tie_word_embeddings"))
     found = kv_plan(Shape.of(config), memory=size, item_bytes=precision.item_bytes, tied_head=tied)
     print("\n".join(lines(found, max_model_len=max_model_len)))

@@ -5,13 +5,16 @@ and error file together, and each of the input's does; and that the lines add up
 """
 
 import hashlib
+from bisect import insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from pydantic import ValidationError
 
+from api.schemas.receipts import ReceiptObject
 from cli.errors import CommandFailed
 from cli.id_ledger import IdLedger, Stand
 
@@ -49,6 +52,11 @@ def read_receipt(path: Path) -> dict[str, Any]:
         raise CommandFailed(f"{path} cannot be read as a receipt: {error}") from error
     if not isinstance(receipt, dict) or receipt.get("object") != "batch.receipt":
         raise CommandFailed(f"{path} is not a receipt; GET /v1/batches/{{id}}/receipt gives one")
+    try:
+        ReceiptObject.model_validate(receipt)
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise CommandFailed(f"{path} is no whole receipt: {place} is missing or wrong") from error
     return receipt
 
 
@@ -59,7 +67,11 @@ def differences(receipt: Mapping[str, Any], files: Downloads) -> Iterator[str]:
         output, error = _Seen(), _Seen()
         yield from _check_result(receipt["output"], files.output, "o", output, ledger)
         yield from _check_result(receipt["error"], files.error, "e", error, ledger)
-        yield from _check_counts(receipt, output, error)
+        if all(
+            seen.lines == _told_lines(receipt[word])
+            for word, seen in (("output", output), ("error", error))
+        ):  # else it has been said already
+            yield from _check_counts(receipt, output, error)
         # A retry's file has rows that were not to run again; a failed batch ran none.
         partial = receipt["retry_of"] is not None or receipt["status"] == "failed"
         yield from _check_ids(ledger, may_miss=None if partial else error.unnamed)
@@ -109,6 +121,10 @@ def _check_file(word: str, told: Mapping[str, Any], seen: _Seen) -> Iterator[str
             yield f"The {word} file's {name}: {found}, the receipt says {told[name]}."
 
 
+def _told_lines(file: Mapping[str, Any] | None) -> int:
+    return 0 if file is None else int(file["lines"])
+
+
 def _check_counts(receipt: Mapping[str, Any], output: _Seen, error: _Seen) -> Iterator[str]:
     counts = receipt["request_counts"]
     for what, found, told in (
@@ -137,19 +153,20 @@ def _check_ids(ledger: IdLedger, *, may_miss: int | None) -> Iterator[str]:
 
 
 class _Named:
-    """How many there are, and where the first few stand."""
+    """How many there are, and where the first few stand, by file and line."""
 
     def __init__(self) -> None:
         self.total = 0
-        self._first = list[str]()
+        self._first = list[list[Stand]]()
 
     def add(self, stands: list[Stand]) -> None:
         self.total += 1
-        if len(self._first) < _MAX_NAMED:
-            self._first.append(" and ".join(map(_place, stands)))
+        insort(self._first, stands)
+        del self._first[_MAX_NAMED:]
 
     def __str__(self) -> str:
-        return "; ".join(self._first) + ("; …" if self.total > len(self._first) else "")
+        named = "; ".join(" and ".join(map(_place, stands)) for stands in self._first)
+        return named + ("; …" if self.total > len(self._first) else "")
 
 
 def _place(stand: Stand) -> str:

@@ -4,16 +4,18 @@ import os
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from jobs.settings import DatabaseSettings, SecretsSettings
+from jobs.settings import DatabaseSettings, SecretsSettings, StorageSettings
 
 
 class CommandSettings(BaseSettings):
-    """By which `migrate` and `keys` find a deployment; empty where `gristmill up` runs it."""
+    """By which `migrate`, `keys` and `tenants` find a deployment; empty where `gristmill up` runs
+    it."""
 
     model_config = SettingsConfigDict(env_nested_delimiter="__", frozen=True, extra="ignore")
 
     database: DatabaseSettings | None = None
     secrets: SecretsSettings | None = None
+    storage: StorageSettings | None = None
 
 
 def inherited() -> dict[str, str]:

@@ -1,7 +1,8 @@
 """What a command remembers of a file that it submits, so that it can go on after Ctrl-C.
 
-The file beside the results goes when they are complete.  Without it nothing is lost either: the
-Idempotency-Keys derive from the file and the options, so that the server remembers for a day.
+The file beside the results comes once something has reached the server, and goes when the results
+are complete.  Without it nothing is lost either: the Idempotency-Keys derive from the file and the
+options, so that the server remembers for a day.
 """
 
 import hashlib

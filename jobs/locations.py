@@ -47,8 +47,14 @@ def parse_folder(uri: str, *, param: str) -> Location:
 
 def _parse(uri: str, param: str) -> Location:
     bucket, slash, key = uri.removeprefix(_SCHEME).partition("/")
-    if not uri.startswith(_SCHEME) or not slash or not _BUCKET.fullmatch(bucket):
+    if not uri.startswith(_SCHEME) or not slash:
         raise InvalidValue(f"'{param}' must be like s3://bucket/key.", param=param)
+    if not _BUCKET.fullmatch(bucket):
+        raise InvalidValue(
+            f"'{param}' must name a bucket of 3 to 63 lower-case letters, digits, dots and"
+            " hyphens, like s3://bucket/key.",
+            param=param,
+        )
     if len(key.encode(errors="replace")) > _MAX_KEY or not key.isprintable():
         raise InvalidValue(
             f"'{param}' has a key that is over {_MAX_KEY} bytes or not printable.", param=param

@@ -3,6 +3,7 @@
 Exits with 0 after a drain, with 1 if it cannot start, with 70 if its engine has failed.
 """
 
+import logging
 from functools import partial
 
 from worker import process
@@ -11,6 +12,8 @@ from worker.inference.echo_engine import EchoEngine
 from worker.inference.program import main
 from worker.process import CannotStart
 from worker.settings import EngineKind, ModelSettings
+
+log = logging.getLogger("worker.inference")
 
 
 def load(settings: ModelSettings) -> BatchEngine:
@@ -24,6 +27,7 @@ def load(settings: ModelSettings) -> BatchEngine:
             settings.path or settings.name,
             max_model_len=settings.max_model_len,
             kv_cache_bytes=settings.kv_cache_bytes,
+            on_report=log.info,  # `gristmill up` shows it
         )
     except ModelUnusable as error:
         raise CannotStart(str(error)) from None

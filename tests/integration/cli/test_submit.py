@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.fixtures.folders import open_folder
 from tests.fixtures.stack import UpStack, starting_in
 from tests.integration.cli.processes import wait_for
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +134,7 @@ def test_a_file_that_cannot_run_says_which_line(stack: UpStack, requests: Path) 
 
     assert done.returncode == 4
     assert "line 2: " in done.stderr
+    assert "results" not in done.stderr
 
 
 def test_a_bad_line_may_be_skipped(stack: UpStack, requests: Path) -> None:
@@ -165,13 +167,14 @@ def test_after_ctrl_c_the_same_command_goes_on(stack: UpStack, requests: Path) -
         )
         wait_for(lambda: bool(remembered(requests).get("batch_id")), seconds=60)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=30)
     batch_id = remembered(requests)["batch_id"]
 
     again = submit(stack, requests)
 
     assert process.returncode == 130
-    assert "takes up" in output
+    assert "takes up" in told
+    assert f"`gristmill batches cancel {batch_id}` ends it" in told
     assert (again.returncode, again.stdout.strip()) == (0, batch_id)
 
 
@@ -197,17 +200,50 @@ def test_another_option_and_again_make_another_batch(
     assert other.stdout != first.stdout
 
 
-def test_a_cancelled_batch_ends_with_6_and_what_it_has(stack: UpStack, requests: Path) -> None:
+def batches(stack: UpStack, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run("batches", *arguments, "--data-dir", stack.data_dir)
+
+
+def test_a_cancelled_batch_ends_with_6_and_is_run_again_by_a_retry(
+    stack: UpStack, requests: Path
+) -> None:
     with nobody_works(stack):
         batch_id = submit(stack, requests, "--no-wait").stdout.strip()
-        headers = {"Authorization": f"Bearer {stack.facts.api_key}"}
-        url = f"{stack.facts.api_url}/v1/batches/{batch_id}/cancel"
-        httpx.post(url, headers=headers).raise_for_status()
-
+        cancelled = batches(stack, "cancel", batch_id)
         done = submit(stack, requests)
+    again = batches(stack, "retry", batch_id).stdout.partition(":")[0]
 
+    assert cancelled.returncode == 0, cancelled.stderr
     assert done.returncode == 6, done.stderr
+    assert "30 never ran, of 30" in done.stderr
+    assert f"`gristmill batches retry {batch_id}`" in done.stderr
     assert len(ids_in(requests.with_suffix(".error.jsonl"))) == 30
+    assert again not in ("", batch_id)
+    assert again in batches(stack, "list").stdout
+    assert f"retry of: {batch_id}" in batches(stack, "show", again).stdout
+    assert json.loads(batches(stack, "show", again, "--json").stdout)["id"] == again
+
+
+def test_a_batch_that_is_not_there_is_one_sentence(stack: UpStack) -> None:
+    for verb in ("show", "cancel", "retry"):
+        refused = batches(stack, verb, "batch_0")
+
+        assert refused.returncode == 1
+        assert refused.stderr.count("\n") == 1
+        assert "404" in refused.stderr
+
+
+def test_files_that_differ_in_the_suffix_alone_keep_their_own_results(
+    stack: UpStack, requests: Path
+) -> None:
+    other = requests.with_suffix(".json")
+    other.write_bytes(row("other", f"hello from {requests.parent.name}"))
+
+    submit(stack, requests)
+    submit(stack, other)
+
+    assert len(ids_in(requests.with_name("night.output.jsonl"))) == 30
+    assert ids_in(requests.with_name("night.json.output.jsonl")) == ["other"]
 
 
 def test_a_wrong_key_and_a_missing_stack_are_one_sentence(
@@ -221,3 +257,23 @@ def test_a_wrong_key_and_a_missing_stack_are_one_sentence(
     assert (wrong.returncode, nowhere.returncode) == (1, 1)
     assert "the API answered 401" in wrong.stderr
     assert "no stack runs in" in nowhere.stderr
+    assert list(tmp_path.iterdir()) == [requests]  # nothing was sent, nothing is remembered
+
+
+def test_the_program_in_the_readme_runs_as_it_is_written(stack: UpStack) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    program = readme.partition("```python\n")[2].partition("```")[0]
+
+    done = subprocess.run(
+        [sys.executable, "-c", program.replace("http://127.0.0.1:8000", stack.facts.api_url)],
+        cwd=ROOT,
+        env={**os.environ, "KEY": stack.facts.api_key},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("completed BatchRequestCounts(completed=24, failed=0, total=24)")
+    assert done.stdout.count('"custom_id"') == 24

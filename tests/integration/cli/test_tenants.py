@@ -10,6 +10,8 @@ from cli.main import app
 from jobs import drops, quotas, tenants
 from jobs.errors import InvalidValue
 from jobs.quotas import Limits
+from jobs.settings import StorageSettings
+from jobs.storage import Storage
 from tests.fixtures.work import Work
 
 Run = Callable[..., Result]
@@ -17,10 +19,9 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(work: Work, database_url: str) -> Run:
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(
-            app, ["tenants", *arguments], env={"DATABASE__URL": database_url, "COLUMNS": "200"}
-        )
+    def run(*arguments: str, **settings: str) -> Result:
+        env = {"DATABASE__URL": database_url, "COLUMNS": "200", **settings}
+        return CliRunner().invoke(app, ["tenants", *arguments], env=env)
 
     return run
 
@@ -120,3 +121,38 @@ def test_a_limit_that_is_none_is_refused(work: Work, run: Run, change: str) -> N
 
     assert isinstance(result.exception, CommandFailed)
     assert limits(work) == Limits(None, None, None, None, None)
+
+
+@pytest.fixture
+def storage_env(storage_settings: StorageSettings) -> dict[str, str]:
+    return {
+        "STORAGE__ENDPOINT": str(storage_settings.endpoint),
+        "STORAGE__BUCKET": storage_settings.bucket,
+        "STORAGE__ACCESS_KEY": storage_settings.access_key,
+        "STORAGE__SECRET_KEY": storage_settings.secret_key.get_secret_value(),
+    }
+
+
+@pytest.mark.parametrize("verb", ["allow", "drop"])
+def test_our_own_bucket_is_nobodys_to_name(
+    work: Work, run: Run, storage_env: dict[str, str], verb: str
+) -> None:
+    own = f"s3://{storage_env['STORAGE__BUCKET']}/in"
+
+    result = run(verb, "acme", own, **storage_env)
+
+    assert isinstance(result.exception, CommandFailed)
+    assert "is Gristmill's own bucket" in str(result.exception)
+    assert (allowed(work), watched(work)) == ([], [])
+
+
+def test_a_drop_folder_is_looked_into_before_it_is_set(
+    work: Work, run: Run, storage_env: dict[str, str], outside: Storage
+) -> None:
+    nowhere = run("drop", "acme", "s3://no-such-bucket/in", **storage_env)
+    there = run("drop", "acme", f"s3://{outside.bucket}/in", **storage_env)
+
+    assert isinstance(nowhere.exception, CommandFailed)
+    assert "s3://no-such-bucket/in/ cannot be read" in str(nowhere.exception)
+    assert there.exit_code == 0
+    assert [bucket for bucket, *_ in watched(work)] == [outside.bucket]

@@ -63,6 +63,16 @@ def test_up_tells_where_everything_is_to_its_owner_alone(shared: UpStack) -> Non
     assert all(is_running(pid) for pid in all_pids(shared))
 
 
+def test_up_says_what_its_model_is_and_where_the_logs_are(shared: UpStack) -> None:
+    log = shared.data_dir.with_name("up.log")
+
+    wait_for(lambda: "Ready." in log.read_text(encoding="utf-8"))
+
+    said = log.read_text(encoding="utf-8")
+    assert "smollm2-135m-instruct: no model, the echo engine" in said
+    assert f"Logs       {shared.data_dir / 'logs'}" in said
+
+
 def test_key_of_the_file_opens_the_api_and_no_other_does(shared: UpStack) -> None:
     url = f"{shared.facts.api_url}/v1/models"
 
@@ -103,7 +113,8 @@ def test_killed_worker_is_started_again_and_the_other_left_alone(shared: UpStack
 
 def test_keys_are_made_listed_and_revoked_for_a_running_stack(shared: UpStack) -> None:
     where = ["--data-dir", str(shared.data_dir)]
-    key = command("keys", "create", "laptop", *where).stdout.strip()
+    created = command("keys", "create", "laptop", *where)
+    key = created.stdout.strip()
     headers = {"Authorization": f"Bearer {key}"}
     key_id = key.split("_")[1]
 
@@ -112,6 +123,7 @@ def test_keys_are_made_listed_and_revoked_for_a_running_stack(shared: UpStack) -
     revoked = command("keys", "revoke", key_id, *where)
     after = httpx.get(f"{shared.facts.api_url}/v1/models", headers=headers)
 
+    assert "of the tenant default" in created.stderr
     assert key_id in listed
     assert key not in listed
     assert revoked.returncode == 0
@@ -162,8 +174,21 @@ def test_taken_port_is_refused_before_anything_starts(open_path: Path) -> None:
     assert mentioning(open_path / "data") == []
 
 
-def test_missing_model_ends_up_with_the_workers_own_sentence(start_stack: StartStack) -> None:
-    with pytest.raises(ServerUnavailable, match="no-such-model") as caught:
-        start_stack("--model", "no-such-model")
+def test_missing_model_is_refused_before_anything_starts(open_path: Path) -> None:
+    refused = command("up", "--model", "no-such-model", "--data-dir", str(open_path / "data"))
+
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("gristmill: there is no model at no-such-model: ")
+    assert refused.stderr.count("\n") == 1
+    assert not (open_path / "data").exists()
+
+
+def test_unusable_model_ends_up_with_the_workers_own_sentence(
+    start_stack: StartStack, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+
+    with pytest.raises(ServerUnavailable, match=r"has no \*\.safetensors") as caught:
+        start_stack("--model", str(tmp_path))
 
     assert str(caught.value).count("\n") == 0

@@ -32,3 +32,11 @@ def test_log_of_the_last_run_is_set_aside(tmp_path: Path) -> None:
 
     assert log.read_text(encoding="utf-8") == ""
     assert (tmp_path / "logs" / "api.log.1").read_text(encoding="utf-8") == "yesterday"
+
+
+def test_what_a_log_says_behind_a_mark_is_found(tmp_path: Path) -> None:
+    log = tmp_path / "worker-0.log"
+    log.write_text("noise\n12:00 INFO worker: KV cache: 2 GiB\n", encoding="utf-8")
+
+    assert list(logs.said(log, "KV cache: ")) == ["2 GiB"]
+    assert list(logs.said(log, "model x: ")) == []

@@ -18,6 +18,7 @@ def test_name_that_is_no_path_is_a_bundled_model() -> None:
 def test_folder_gives_its_own_name_to_the_model(tmp_path: Path) -> None:
     folder = tmp_path / "Llama-3.2-1B"
     folder.mkdir()
+    (folder / "config.json").touch()
 
     model = model_of(str(folder), EngineChoice.REAL)
 

@@ -7,6 +7,7 @@ from bench.gpu.random_model import LLAMA_8B
 from cli.errors import CommandFailed
 from cli.main import app
 from cli.plan import kv_plan, lines, parse_size
+from engine.errors import ModelUnusable
 
 GIB = 2**30
 
@@ -71,5 +72,5 @@ def test_a_model_that_is_not_there_is_one_sentence():
 
     result = CliRunner().invoke(app, ["plan", *arguments])
 
-    assert isinstance(result.exception, CommandFailed)
+    assert isinstance(result.exception, ModelUnusable)
     assert str(result.exception).startswith("there is no model at /nowhere")

@@ -151,7 +151,27 @@ def test_only_the_first_of_many_are_named(scene: Scene) -> None:
     assert found.endswith("; ….")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"object": "batch"}'])
+def test_a_file_of_too_few_lines_is_said_once_with_the_missing_rows_in_order(scene: Scene) -> None:
+    names = [f"r{n}" for n in range(40)]
+    scene.input.write_bytes(b"\n".join(json.dumps({"custom_id": name}).encode() for name in names))
+    scene.output.write_bytes(b"".join(map(result, names)))
+    scene.error.write_bytes(b"")
+    scene.receipt["request_counts"] |= {"total": 40, "completed": 40, "failed": 0}
+    scene.receipt["never_ran"] = 0
+    scene.tell()
+    scene.output.write_bytes(b"".join(map(result, names[:37])))
+
+    found = scene.differences()
+
+    assert found[-1] == "3 custom_ids have no result: input line 38; input line 39; input line 40."
+    assert [sentence for sentence in found if "lines" in sentence] == [
+        "The output file's lines: 37, the receipt says 40."
+    ]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"object": "batch"}', '{"object": "batch.receipt"}']
+)
 def test_what_is_no_receipt_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "receipt.json"
     path.write_text(content)
