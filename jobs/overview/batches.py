@@ -19,7 +19,9 @@ _BATCHES = text("""
         (SELECT * FROM jobs WHERE kind = 'batch' AND finished_at IS NOT NULL AND deleted_at IS NULL
           ORDER BY finished_at DESC LIMIT :batches)
     )
-    SELECT j.id, j.state, j.model, j.interactive, j.created_at, j.total,
+    SELECT j.id, t.name AS tenant, j.state, j.model, j.interactive, j.created_at, j.total,
+           CASE j.state WHEN 'failed' THEN j.errors->0->>'message' END AS fault,
+           CASE j.state WHEN 'failed' THEN (j.errors->0->>'line')::int END AS fault_line,
            extract(epoch FROM coalesce(j.finished_at, now()) - j.created_at)::float8 AS elapsed,
            coalesce(s.ok, j.completed)::bigint AS ok,
            coalesce(s.failed, j.failed)::bigint AS failed,
@@ -27,6 +29,7 @@ _BATCHES = text("""
            coalesce(s.cached_tokens, j.cached_tokens)::bigint AS cached_tokens,
            coalesce(s.output_tokens, j.output_tokens)::bigint AS output_tokens
       FROM listed j
+      JOIN tenants t ON t.id = j.tenant_id
       LEFT JOIN LATERAL (
         SELECT sum(ok) AS ok, sum(failed) AS failed, sum(input_tokens) AS input_tokens,
                sum(cached_tokens) AS cached_tokens, sum(output_tokens) AS output_tokens

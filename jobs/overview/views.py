@@ -63,7 +63,10 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchView:
+    """`fault`: of a failed one, the first that is wrong with its file, and in which line."""
+
     id: UUID
+    tenant: str
     state: JobState
     model: str | None
     interactive: bool
@@ -75,6 +78,8 @@ class BatchView:
     input_tokens: int
     cached_tokens: int
     output_tokens: int
+    fault: str | None
+    fault_line: int | None
 
     @property
     def finished(self) -> bool:

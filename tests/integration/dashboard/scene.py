@@ -36,7 +36,8 @@ class Scene:
 
     def __init__(self, session: Session, secrets: Secrets) -> None:
         self._session = session
-        self._tenant = keys.create_tenant(session, secrets, name=f"tenant-{uuid.uuid4().hex}")
+        self.tenant_name = f"tenant-{uuid.uuid4().hex}"
+        self._tenant = keys.create_tenant(session, secrets, name=self.tenant_name)
 
     def key(self, *, admin: bool) -> str:
         return keys.create_key(self._session, tenant_id=self._tenant, name="a key", admin=admin)

@@ -139,6 +139,18 @@ def test_open_batches_come_first_and_then_the_last_to_finish(sessions, scene: Sc
     assert seen == [old, young, done, long_done]
 
 
+def test_a_failed_batch_says_why_and_every_batch_whose_it_is(sessions, scene: Scene):
+    errors = [{"code": "invalid_json_line", "message": "No JSON.", "param": None, "line": 7}]
+    scene.batch(state=JobState.FAILED, errors=errors)
+    scene.batch(state=JobState.COMPLETED, errors=errors)
+
+    completed, failed = sorted(look(sessions).batches, key=lambda batch: batch.state)
+
+    assert (failed.fault, failed.fault_line) == ("No JSON.", 7)
+    assert completed.fault is None
+    assert failed.tenant == completed.tenant == scene.tenant_name
+
+
 def test_elapsed_stops_when_a_batch_ends(sessions, scene: Scene):
     scene.batch(
         state=JobState.COMPLETED,
