@@ -21,6 +21,7 @@ class EngineSettings(TypedDict, total=False):
     kv_cache_bytes: default: what `memory_fraction` of the card leaves beside the weights; on a CPU
         a share of the memory that is free
     block_size: tokens of a KV block
+    deterministic: refuse to start where a request's tokens could depend on what shares its steps
     """
 
     device: str
@@ -31,6 +32,7 @@ class EngineSettings(TypedDict, total=False):
     kv_cache_bytes: int | None
     memory_fraction: float
     block_size: int
+    deterministic: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

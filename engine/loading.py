@@ -9,6 +9,7 @@ import torch
 
 from engine.block_pool import BlockPool
 from engine.config import EngineConfig, EngineSettings
+from engine.determinism import determinism_report, refuse_unless_deterministic
 from engine.engine import Engine
 from engine.forecast import LengthForecast
 from engine.grammars import Grammars
@@ -44,6 +45,8 @@ def load_engine(
     """
     device = resolve_device(settings)
     dtype = resolve_dtype(settings, device)
+    if settings.get("deterministic", False):
+        refuse_unless_deterministic(device, dtype)
     if device.type == "cpu":
         torch.set_num_threads(len(os.sched_getaffinity(0)))
     checkpoint, tokenizer = open_model(model)
@@ -100,4 +103,5 @@ def _report(name: str, model: Decoder, config: EngineConfig) -> list[str]:
         f"KV cache: {kv_bytes / 1024**3:.2f} GiB, {config.num_blocks} blocks of "
         f"{config.block_size} tokens, {config.num_kv_tokens} tokens; maximum concurrency for "
         f"{config.max_model_len} tokens per request: {config.max_concurrency:.1f}x",
+        determinism_report(model.device, model.dtype),
     ]

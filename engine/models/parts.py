@@ -109,4 +109,5 @@ def read_rotary(reader: WeightReader, shape: ModelShape, rope: RopeConfig) -> Ro
     if factors is not None:
         # A GGUF brings the result of Llama 3's scaling instead of its parameters.
         frequencies = frequencies / factors
-    return Rotary(reader.on_device(cos_sin_table(frequencies, shape.max_position_embeddings)))
+    table = cos_sin_table(frequencies, shape.max_position_embeddings, amplitude=rope.amplitude)
+    return Rotary(reader.on_device(table))

@@ -7,6 +7,7 @@ import torch
 from engine.errors import ModelUnusable
 from engine.models.decoder import Decoder
 from engine.models.gemma3 import load_gemma3
+from engine.models.gemma3_text_part import load_gemma3_text_part
 from engine.models.llama import load_llama
 from engine.models.mistral import load_mistral
 from engine.models.qwen2 import load_qwen2
@@ -19,6 +20,7 @@ LOADERS: dict[str, Callable[..., Decoder]] = {
     "Qwen2ForCausalLM": load_qwen2,
     "Qwen3ForCausalLM": load_qwen3,
     "Gemma3ForCausalLM": load_gemma3,
+    "Gemma3ForConditionalGeneration": load_gemma3_text_part,
 }
 
 

@@ -51,6 +51,16 @@ def refuse_unless(config: Mapping[str, Any], *, activation: str, unset: tuple[st
         raise ModelUnusable(f"hidden_act {asked!r} is not one that we run: {activation}")
 
 
+def _max_positions(config: Mapping[str, Any]) -> int:
+    """Configs that stretch their positions by YaRN go on naming the length before it."""
+    named: int = config["max_position_embeddings"]
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if rope.get("rope_type", rope.get("type")) != "yarn":
+        return named
+    stretched = rope.get("factor", 1) * rope.get("original_max_position_embeddings", named)
+    return max(named, int(stretched))
+
+
 def _parse(config: Mapping[str, Any], tied_by_default: bool) -> ModelShape:
     num_heads = config["num_attention_heads"]
     return ModelShape(
@@ -62,6 +72,6 @@ def _parse(config: Mapping[str, Any], tied_by_default: bool) -> ModelShape:
         num_kv_heads=config.get("num_key_value_heads") or num_heads,
         head_dim=config.get("head_dim") or config["hidden_size"] // num_heads,
         rms_norm_eps=config["rms_norm_eps"],
-        max_position_embeddings=config["max_position_embeddings"],
+        max_position_embeddings=_max_positions(config),
         tied_head=config.get("tie_word_embeddings", tied_by_default),
     )

@@ -51,10 +51,12 @@ class GgufArchitecture:
 
 def rope_scaling(file: GgufFile, arch: str) -> dict[str, Any]:
     kind = file.get(f"{arch}.rope.scaling.type", "none")
-    return {
+    scaling = {
         "rope_type": "default" if kind == "none" else kind,
         "factor": file.get(f"{arch}.rope.scaling.factor", 1.0),
     }
+    original = file.get(f"{arch}.rope.scaling.original_context_length")
+    return scaling if original is None else scaling | {"original_max_position_embeddings": original}
 
 
 def _llama(file: GgufFile) -> Mapping[str, Any]:

@@ -28,6 +28,19 @@ VARIANTS = {
     "qwen2, windows": Variant(
         "Qwen2", {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": 1}
     ),
+    "qwen2, yarn": Variant(
+        "Qwen2",
+        {
+            "max_position_embeddings": 16,
+            "rope_parameters": {
+                "rope_type": "yarn",
+                "rope_theta": 1000.0,
+                "factor": 32.0,
+                "original_max_position_embeddings": 16,
+                "beta_fast": 2.0,
+            },
+        },
+    ),
     "qwen3": Variant("Qwen3", {"head_dim": 24}),
     "qwen3, windows": Variant(
         "Qwen3", {"use_sliding_window": True, "sliding_window": 9, "layer_types": ALTERNATING}

@@ -110,7 +110,8 @@ def test_an_unknown_architecture_is_refused(broken_dir):
         ({"num_hidden_layers": 3}, "has no weight model.layers.2"),
         ({"attention_bias": True}, "attention_bias"),
         ({"hidden_act": "gelu"}, "gelu"),
-        ({"rope_parameters": {"rope_type": "yarn"}}, "yarn"),
+        ({"rope_parameters": {"rope_type": "longrope"}}, "longrope"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "does not say factor"),
         ({"quantization_config": {"quant_method": "awq"}}, "quantization_config"),
     ],
 )
