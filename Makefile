@@ -5,6 +5,8 @@ TORCH ?= torch==2.13.0
 # Options of `gristmill up`, as in `make up UP="--port 9000 --workers 2"`.
 UP ?=
 JOBS ?= 2
+# Of the batch that `make bench` runs; a million take five minutes on two cores.
+LINES ?= 1000000
 # Schedules of faults that `make chaos` tries, numbered from 0.
 SEEDS ?= 50
 
@@ -54,7 +56,7 @@ check: install ## Check format, lint, types, import contracts, line caps, migrat
 
 bench: install ## Run the benchmarks, short form
 	@$(BIN)/gristmill bench engine --model smollm2-135m-instruct --workload W1 --json
-	@$(BIN)/gristmill bench queue --requests 10000 --json
+	@$(BIN)/gristmill bench queue --requests $(LINES) --json
 	@$(BIN)/gristmill bench claims --json
 
 fmt: install ## Format the code and fix what can be fixed

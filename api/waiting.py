@@ -7,6 +7,7 @@ number, so a commit that comes late is not skipped.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable
 from uuid import UUID
@@ -53,8 +54,9 @@ class JobWatch:
 
     def hear(self, job_id: UUID) -> None:
         """Let those go who wait for this job, for it has ended.  From any thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._release, [job_id])
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the server has just ended, and its loop
+                self._loop.call_soon_threadsafe(self._release, [job_id])
 
     def _forget(self, job_id: UUID, turn: asyncio.Future[None]) -> None:
         turns = self._waiting.get(job_id)
