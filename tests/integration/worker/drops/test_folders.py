@@ -1,57 +1,23 @@
 """What is put into a drop folder becomes a batch once, and its results lie beside it."""
 
 import threading
+import uuid
 
 import orjson
 import pytest
 from sqlalchemy import text
 
-from jobs import deletion, drops, leases, locations
+from jobs import deletion, drops, locations
 from jobs.doorbell import Doorbell
 from jobs.errors import InvalidValue
 from jobs.locations import Location
 from jobs.references import read_reference
 from jobs.requests import CHAT_COMPLETIONS
 from jobs.storage import Storage
-from tests.fixtures.work import Work, custom_ids, segment_of
-from tests.fixtures.workers import control_hands
+from tests.fixtures.work import Work, custom_ids
+from tests.integration.worker.drops.scene import Run, batches, fail_with, line, watch_folder
 from worker.control.drops import DropWatch
-from worker.control.finalizer import Finalizer
-from worker.control.planner import Planner
 from worker.control.purge import purge
-
-
-@pytest.fixture
-def folder(work: Work, outside: Storage) -> Location:
-    folder = Location(outside.bucket, "in/")
-    watch_folder(work, folder)
-    return folder
-
-
-@pytest.fixture
-def watch(work: Work, storage: Storage, broker_url: str, folder: Location) -> DropWatch:
-    return DropWatch(work.sessions, storage, Doorbell(broker_url))
-
-
-def watch_folder(work: Work, folder: Location, *, window: str = "24h") -> None:
-    with work.sessions.begin() as session:
-        drops.put(
-            session,
-            tenant_id=work.tenant_id,
-            folder=folder,
-            endpoint=CHAT_COMPLETIONS,
-            window=window,
-        )
-
-
-def batches(work: Work) -> list[str]:
-    """The keys of the files of all batches, in order."""
-    with work.sessions() as session:
-        query = text("""
-            SELECT f.storage_key FROM jobs j JOIN files f ON f.id = j.input_file_id
-             WHERE j.deleted_at IS NULL ORDER BY 1
-        """)
-        return list(session.scalars(query))
 
 
 def test_a_dropped_file_becomes_a_batch_of_its_tenant(
@@ -75,20 +41,6 @@ def test_a_dropped_file_becomes_a_batch_of_its_tenant(
     assert row.a_day
     assert row.output_prefix == f"s3://{outside.bucket}/in/tickets."
     assert (row.bucket, row.filename, row.lines) == (outside.bucket, "tickets.jsonl", 1)
-
-
-def test_each_version_of_an_object_runs_once(
-    work: Work, watch: DropWatch, outside: Storage
-) -> None:
-    outside.put("in/a.jsonl", b"1\n")
-    watch.look()
-    watch.look()
-    assert batches(work) == ["in/a.jsonl"]
-
-    outside.put("in/a.jsonl", b"2\n")
-    watch.look()
-
-    assert batches(work) == ["in/a.jsonl", "in/a.jsonl"]
 
 
 def test_two_control_processes_at_once_make_one_batch_of_each(
@@ -155,39 +107,6 @@ def test_a_thousand_objects_and_more_are_all_found(
     assert batches(work) == names
 
 
-class Run:
-    """Plans, answers and finalizes the batch that waits: rows that are not `ok` are refused."""
-
-    def __init__(self, work: Work, storage: Storage, broker_url: str) -> None:
-        hands, doorbell = control_hands(work), Doorbell(broker_url)
-        self._work, self._storage = work, storage
-        self._planner = Planner(work.sessions, storage, doorbell, secrets=work.secrets, hands=hands)
-        self._finalizer = Finalizer(work.sessions, storage, hands)
-
-    def __call__(self, *ok: bool) -> None:
-        self.answer(*ok)
-        self.finalize()
-
-    def answer(self, *ok: bool) -> None:
-        self._planner.plan_next()
-        (lease,) = self._work.claim(self._work.add_worker())
-        for good in (True, False):
-            rows = [index for index, each in enumerate(ok) if each is good]
-            if rows:
-                segment = segment_of(lease.job_id, rows, self._storage, ok=good)
-                self._work.flush(lease, segment)
-        with self._work.sessions.begin() as session:
-            leases.complete(session, lease)
-
-    def finalize(self) -> None:
-        assert self._finalizer.finalize_next()
-
-
-@pytest.fixture
-def run(work: Work, storage: Storage, broker_url: str) -> Run:
-    return Run(work, storage, broker_url)
-
-
 def test_results_lie_beside_the_file(
     work: Work, watch: DropWatch, outside: Storage, run: Run
 ) -> None:
@@ -202,83 +121,6 @@ def test_results_lie_beside_the_file(
     assert batches(work) == ["in/deep/tickets.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "beside"),
-    [
-        ((False, True), (True, True), {"in/a.output.jsonl"}),
-        ((True, False), (False, False), {"in/a.error.jsonl"}),
-        ((True, True), (True, False), {"in/a.output.jsonl", "in/a.error.jsonl"}),
-    ],
-)
-def test_beside_a_new_version_lie_its_own_results_alone(
-    watch: DropWatch, outside: Storage, run: Run, first, second, beside: set[str]
-) -> None:
-    outside.put("in/a.jsonl", line("r0") + line("r1"))
-    watch.look()
-    run(*first)
-    watch.look()
-
-    outside.put("in/a.jsonl", line("r0") + line("r1") + b"\n")
-    watch.look()
-    run(*second)
-    watch.look()
-
-    assert {found.key for found in outside.objects("in/")} == {"in/a.jsonl", *beside}
-
-
-def test_what_lies_beside_a_file_that_runs_for_the_first_time_is_its_owners(
-    watch: DropWatch, outside: Storage, run: Run
-) -> None:
-    outside.put("in/a.error.jsonl", b"mine\n")
-    outside.put("in/a.jsonl", line("r0"))
-    watch.look()
-
-    run(True)
-    watch.look()
-
-    assert outside.read("in/a.error.jsonl") == b"mine\n"
-
-
-def test_a_file_that_cannot_run_any_more_leaves_no_old_results_beside_it(
-    work: Work, watch: DropWatch, outside: Storage, run: Run
-) -> None:
-    outside.put("in/a.jsonl", line("r0"))
-    watch.look()
-    run(True)
-    watch.look()
-
-    outside.put("in/a.jsonl", b"{bad\n")
-    watch.look()
-    fail_with(work, [{"code": "invalid_json_line"}])
-    watch.look()
-
-    assert {found.key for found in outside.objects("in/")} == {"in/a.jsonl", "in/a.error.jsonl"}
-
-
-def test_a_version_that_ends_after_a_newer_one_writes_nothing_over_its_results(
-    watch: DropWatch, outside: Storage, run: Run
-) -> None:
-    outside.put("in/a.jsonl", line("old"))
-    watch.look()
-    run.answer(True)
-    outside.put("in/a.jsonl", line("r0") + line("new"))
-    watch.look()
-    run.answer(True, True)
-
-    run.finalize()
-    run.finalize()
-    watch.look()
-
-    assert custom_ids(outside.read("in/a.output.jsonl")) == ["r0", "r1"]
-    assert {found.key for found in outside.objects("in/")} == {"in/a.jsonl", "in/a.output.jsonl"}
-
-
-def line(custom_id: str) -> bytes:
-    body = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}]}
-    row = {"custom_id": custom_id, "method": "POST", "url": CHAT_COMPLETIONS, "body": body}
-    return orjson.dumps(row) + b"\n"
-
-
 def test_a_file_that_cannot_run_has_the_reasons_beside_it(
     work: Work, watch: DropWatch, outside: Storage
 ) -> None:
@@ -291,31 +133,6 @@ def test_a_file_that_cannot_run_has_the_reasons_beside_it(
     (why,) = outside.read("in/a.error.jsonl").splitlines()
     assert orjson.loads(why) == {"code": "invalid_json_line", "line": 1}
     assert work.scalar("SELECT count(*) FROM drop_objects WHERE settled_at IS NULL") == 0
-
-
-def test_the_reasons_of_an_old_version_are_not_written_over_a_new_ones_results(
-    work: Work, watch: DropWatch, outside: Storage
-) -> None:
-    outside.put("in/a.jsonl", b"{bad\n")
-    watch.look()
-    fail_with(work, [{"code": "file_changed"}])
-    outside.put("in/a.jsonl", b"{better\n")
-
-    watch.look()
-
-    assert outside.find("in/a.error.jsonl") is None
-    assert len(batches(work)) == 2
-
-
-def fail_with(work: Work, errors: list[dict[str, object]]) -> None:
-    with work.sessions.begin() as session:
-        session.execute(
-            text(
-                "UPDATE jobs SET state = 'failed', finished_at = now(), errors = :errors"
-                " WHERE finished_at IS NULL"
-            ),
-            {"errors": orjson.dumps(errors).decode()},
-        )
 
 
 def test_a_deleted_batchs_file_does_not_run_again(
@@ -388,3 +205,16 @@ def test_a_bucket_that_cannot_be_read_holds_up_no_other(
     watch.look()
 
     assert batches(work) == ["in/a.jsonl"]
+
+
+def test_a_folder_that_cannot_be_read_is_warned_of_once(
+    work: Work, watch: DropWatch, storage: Storage, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing = storage.within(f"later-{uuid.uuid4().hex}")
+    watch_folder(work, Location(missing.bucket, "in/"))
+
+    watch.look()
+    watch.look()
+
+    warned = [record for record in caplog.records if missing.bucket in record.getMessage()]
+    assert len(warned) == 1
