@@ -7,7 +7,7 @@ what waits behind a slow one.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import text
@@ -43,6 +43,7 @@ class DeliveryLease:
     id: UUID
     attempt: int
     owner: UUID
+    claimed_at: datetime  # by the database's clock: a worker's may be wrong
     url: str
     target: str
     tenant_id: UUID
@@ -113,7 +114,8 @@ _CLAIM = text("""
       JOIN tenants n ON n.id = found.tenant_id
       LEFT JOIN webhook_endpoints w ON w.id = found.endpoint_id
      WHERE d.id = next.id AND d.state = 'pending' AND d.owner IS NULL
-    RETURNING d.id, d.attempt, d.owner, d.url, d.target, d.tenant_id, d.endpoint_id, d.test,
+    RETURNING d.id, d.attempt, d.owner, now() AS claimed_at, d.url, d.target, d.tenant_id,
+              d.endpoint_id, d.test,
               d.attempt - d.attempts_before AS tries, e.id AS event_id, e.payload,
               coalesce(w.secret, n.webhook_secret) AS secret,
               CASE WHEN w.old_secret_until > now() THEN w.old_secret END AS old_secret

@@ -11,9 +11,8 @@ from pathlib import Path
 _REPOSITORY = Path(__file__).parents[2]
 _PROGRAMS = ("api", "jobs", "worker")
 
-# What they do with it is shown to people, or compared with nothing of ours.
+# What they do with it is shown to people and compared with nothing.
 _MAY_ASK = {
-    "worker/control/webhooks.py": "the timestamp that receivers check, and dates of theirs",
     "worker/inference/translation.py": "`created` in an answer",
 }
 _WALL_CLOCKS = {

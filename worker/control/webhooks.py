@@ -90,10 +90,10 @@ class WebhookSender:
                 read += len(chunk)
                 if read >= _MAX_ANSWER:
                     break
-            return _outcome(answer)
+            return _outcome(answer, lease.claimed_at)
 
     def _headers(self, lease: DeliveryLease) -> dict[str, str]:
-        event_id, now = ids.public(ids.EVENT, lease.event_id), datetime.now(tz=UTC)
+        event_id, now = ids.public(ids.EVENT, lease.event_id), lease.claimed_at.astimezone(UTC)
         secrets = [lease.secret] if lease.old_secret is None else [lease.secret, lease.old_secret]
         signatures = [
             Webhook(self._secrets.decrypt(secret)).sign(event_id, now, lease.payload)
@@ -108,18 +108,18 @@ class WebhookSender:
         }
 
 
-def _outcome(answer: httpcore.Response) -> Outcome:
+def _outcome(answer: httpcore.Response, now: datetime) -> Outcome:
     error = None if 200 <= answer.status < 300 else f"the endpoint answered {answer.status}"
-    return Outcome(answer.status, error, _retry_after(answer))
+    return Outcome(answer.status, error, _retry_after(answer, now))
 
 
-def _retry_after(answer: httpcore.Response) -> timedelta | None:
+def _retry_after(answer: httpcore.Response, now: datetime) -> timedelta | None:
     """What the endpoint asks for, in seconds or as a date (RFC 9110, section 10.2.3)."""
     headers = {name.lower(): value for name, value in answer.headers}
     text = headers.get(b"retry-after", b"").decode("ascii", "replace").strip()
     if text.isdigit() and len(text) < _MAX_DIGITS:
         return timedelta(seconds=int(text))
     try:
-        return parsedate_to_datetime(text) - datetime.now(tz=UTC)
+        return parsedate_to_datetime(text) - now
     except (TypeError, ValueError):  # there is none, or it is no date
         return None
