@@ -12,14 +12,19 @@ from typing import Any
 
 from bench.ceiling import peak_gflops
 from bench.engine_run import Run, Task, make_task, run_once
-from bench.errors import BenchFailed
+from bench.errors import BenchFailed, OutputsDiffer
 from bench.floor import Shape, Work, operations
+from bench.forced import ForcedAgreement, forced_agreement
 from bench.reference import Agreement, Answer, compare, dense_model
 from bench.stopwatch import peak_rss_gib
 from bench.workloads import open_workload
 from engine.opening import open_model
 from engine.requests import SamplingParams
 from engine.weights.checkpoint import Checkpoint
+
+EXACT = ("fp32", "auto")
+# Of a narrower precision's preferred tokens.
+ENOUGH_AGREEMENT = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +56,9 @@ def bench_engine(
     memory = peak_rss_gib()  # before the reference is loaded, which is not ours
     peaks += [peak_gflops()] if options.ceiling else []
     tell("comparing with the reference")
-    agreement = check_answers(dense_model(checkpoint), task, run, options)
+    reference = dense_model(checkpoint)
+    agreement = check_answers(reference, task, run, options)
+    forced = check_precision(checkpoint, reference, task, options)
     return {
         "engine": "gristmill",
         "model": Path(model).name,
@@ -62,6 +69,7 @@ def bench_engine(
         "cpu_s": round(run.cpu_s, 1),
         "others_cpu_s": round(run.others_cpu_s, 1),
         "reference": asdict(agreement),
+        **({"teacher_forced": asdict(forced)} if forced else {}),
         **against_floor(checkpoint, task, run, peaks),
     }
 
@@ -83,7 +91,28 @@ def check_answers(model: Any, task: Task, run: Run, options: Options) -> Agreeme
         raise BenchFailed("no request of the workload is greedy, so none can be checked")
     stride = max(1, len(greedy) // (options.check or len(greedy)))
     sample = islice(greedy[::stride], options.check)
-    return compare(model, sample, refuse=options.precision in ("fp32", "auto"))
+    return compare(model, sample, refuse=options.precision in EXACT)
+
+
+def check_precision(
+    checkpoint: Checkpoint, reference: Any, task: Task, options: Options
+) -> ForcedAgreement | None:
+    """Of narrower precisions than fp32: how far they agree with it on the workload's own text.
+
+    Raises OutputsDiffer for a share below ENOUGH_AGREEMENT: that is no rounding any more.
+    """
+    if options.precision in EXACT:
+        return None
+    prompts = task.prompts
+    stride = max(1, len(prompts) // (options.check or len(prompts)))
+    texts = prompts[::stride][: options.check]
+    forced = forced_agreement(checkpoint, reference, texts, precision=options.precision)
+    if forced.equal_tokens < ENOUGH_AGREEMENT * forced.tokens:
+        raise OutputsDiffer(
+            f"{options.precision} prefers the reference's token at {forced.equal_tokens} of "
+            f"{forced.tokens} places only"
+        )
+    return forced
 
 
 def _is_plainly_greedy(params: SamplingParams) -> bool:

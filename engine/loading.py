@@ -93,9 +93,9 @@ def _runner(model: Decoder, config: EngineConfig) -> ModelRunner:
 
 
 def _report(name: str, model: Decoder, config: EngineConfig) -> list[str]:
-    kv_bytes = config.num_kv_tokens * kv_bytes_per_token(model.shape, model.dtype)
+    kv_bytes = config.num_kv_tokens * kv_bytes_per_token(model.shape, config.dtype)
     return [
-        f"model {name}: {str(model.dtype).removeprefix('torch.')} on {model.device}",
+        f"model {name}: {str(config.dtype).removeprefix('torch.')} on {model.device}",
         f"max_model_len {config.max_model_len}, max_num_seqs {config.max_num_seqs}, "
         f"max_num_batched_tokens {config.max_num_batched_tokens}, "
         f"block_size {config.block_size}, kv_cache_bytes {kv_bytes}, "
@@ -103,5 +103,5 @@ def _report(name: str, model: Decoder, config: EngineConfig) -> list[str]:
         f"KV cache: {kv_bytes / 1024**3:.2f} GiB, {config.num_blocks} blocks of "
         f"{config.block_size} tokens, {config.num_kv_tokens} tokens; maximum concurrency for "
         f"{config.max_model_len} tokens per request: {config.max_concurrency:.1f}x",
-        determinism_report(model.device, model.dtype),
+        determinism_report(model.device, config.dtype),
     ]

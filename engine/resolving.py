@@ -2,10 +2,11 @@
 
 import torch
 
-from engine.config import DTYPES, EngineConfig, EngineSettings
+from engine.config import DTYPES, EngineConfig, EngineSettings, kv_dtype
 from engine.device_memory import memory_for_kv
 from engine.errors import ModelUnusable
 from engine.models.shape import ModelShape
+from kernels import native
 
 # (sequences, tokens) of one step.  A CPU is busy with few rows; a GPU wants many.
 STEP_SIZES = {"cpu": (64, 512), "cuda": (512, 4096)}
@@ -35,6 +36,12 @@ def resolve_dtype(settings: EngineSettings, device: torch.device) -> torch.dtype
         precision = "bf16" if device.type == "cuda" else "fp32"
     if precision not in DTYPES:
         raise ModelUnusable(f"precision {precision!r} is none of auto, {', '.join(DTYPES)}")
+    if precision == "int8" and device.type != "cpu":
+        raise ModelUnusable(f"precision int8 is for CPUs, not for {device}")
+    if precision == "int8" and native.library() is None:
+        raise ModelUnusable(
+            "precision int8 needs the compiled CPU kernels, which want gcc and AVX2"
+        )
     return DTYPES[precision]
 
 
@@ -63,6 +70,7 @@ def resolve_config(
     num_blocks = kv_bytes // (block_size * kv_bytes_per_token(shape, dtype))
     max_model_len = _max_model_len(settings.get("max_model_len"), shape, num_blocks * block_size)
     return EngineConfig(
+        dtype=dtype,
         max_model_len=max_model_len,
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
@@ -89,7 +97,7 @@ def _refuse_sizes(settings: EngineSettings) -> None:
 
 
 def kv_bytes_per_token(shape: ModelShape, dtype: torch.dtype) -> int:
-    return 2 * shape.num_layers * shape.kv_size * dtype.itemsize
+    return 2 * shape.num_layers * shape.kv_size * kv_dtype(dtype).itemsize
 
 
 def _max_model_len(asked: int | None, shape: ModelShape, kv_tokens: int) -> int:

@@ -14,6 +14,14 @@ def require_one_dtype(**tensors: torch.Tensor) -> None:
         raise ValueError(f"dtypes disagree: {dtypes}")
 
 
+def require_cache_type(x: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> None:
+    """What is cached has x's type; on a CPU it may be narrower than an x in fp32."""
+    if x.dtype == torch.float32 and not x.is_cuda:
+        require_one_dtype(k_cache=k_cache, v_cache=v_cache)
+    else:
+        require_one_dtype(x=x, k_cache=k_cache, v_cache=v_cache)
+
+
 def require_contiguous(**tensors: torch.Tensor) -> None:
     for name, tensor in tensors.items():
         if not tensor.is_contiguous():

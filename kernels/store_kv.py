@@ -2,7 +2,12 @@
 
 import torch
 
-from kernels.checks import require_contiguous, require_one_dtype, require_packed_heads
+from kernels.checks import (
+    require_cache_type,
+    require_contiguous,
+    require_one_dtype,
+    require_packed_heads,
+)
 from kernels.dispatch import ops_for
 
 
@@ -17,7 +22,8 @@ def store_kv(
 
     k, v:             [num_tokens, num_kv_heads, head_dim], bf16, fp16 or fp32; tokens may be any
                       distance apart, so v may be a view of qkv
-    k_cache, v_cache: [num_blocks, block_size, num_kv_heads, head_dim], k's dtype
+    k_cache, v_cache: [num_blocks, block_size, num_kv_heads, head_dim], k's dtype; on a CPU fp16 or
+                      bf16 will do for a k in fp32
     slot_mapping:     [num_tokens] int64: block * block_size + offset.  -1 skips a padding token.
                       Slots must lie in the cache and differ from each other: neither is checked
                       on a GPU.
@@ -27,7 +33,8 @@ def store_kv(
     Source: Kwon et al. 2023, arXiv:2309.06180, sec. 4.2 (blocks), `slot_mapping` as in vLLM.
     """
     require_packed_heads(k=k, v=v)
-    require_one_dtype(k=k, v=v, k_cache=k_cache, v_cache=v_cache)
+    require_one_dtype(k=k, v=v)
+    require_cache_type(k, k_cache, v_cache)
     if k.shape != v.shape:
         raise ValueError(f"shapes disagree: k {tuple(k.shape)}, v {tuple(v.shape)}")
     if k_cache.ndim != 4 or k_cache.shape[2:] != k.shape[1:] or v_cache.shape != k_cache.shape:

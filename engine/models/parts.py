@@ -42,7 +42,7 @@ def read_embedding(reader: WeightReader, shape: ModelShape) -> torch.Tensor:
 
 def read_head(reader: WeightReader, shape: ModelShape, embedding: torch.Tensor) -> Linear:
     if shape.tied_head:
-        return Linear(embedding)
+        return reader.product(embedding)
     return reader.linear({"lm_head": shape.vocab_size}, shape.hidden_size)
 
 

@@ -15,7 +15,9 @@ class WeightReader:
     def __init__(self, checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype) -> None:
         self._checkpoint = checkpoint
         self._device = device
-        self._dtype = dtype
+        # int8 is for what is multiplied with; everything else is then fp32.
+        self._int8 = dtype == torch.int8
+        self._dtype = torch.float32 if self._int8 else dtype
 
     def read(self, name: str, *shape: int) -> torch.Tensor:
         return self._checked(name, shape).to(self._device, self._dtype)
@@ -28,7 +30,10 @@ class WeightReader:
         """Stack the rows of matrices that read the same input.  parts: name to number of rows."""
         matrices = [self.read(f"{name}.weight", rows, columns) for name, rows in parts.items()]
         biases = [self.read(f"{name}.bias", rows) for name, rows in parts.items() if biased]
-        return Linear(torch.cat(matrices), torch.cat(biases) if biased else None)
+        return self.product(torch.cat(matrices), torch.cat(biases) if biased else None)
+
+    def product(self, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Linear:
+        return Linear(weight, bias, int8=self._int8)
 
     def as_written(self, name: str) -> torch.Tensor | None:
         """Whatever the checkpoint has under this name, in its own shape and type."""

@@ -52,7 +52,7 @@ def _visible(
 def attend_chunk(q: torch.Tensor, pages: Pages, chunk: Chunk, *, scale: float) -> torch.Tensor:
     """q: the chunk's rows, [n, num_heads, head_dim].  Returns the same shape."""
     k, v = pages.tokens(chunk.slots)
-    q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
+    q, k, v = (x.to(q.dtype).transpose(0, 1).unsqueeze(0) for x in (q, k, v))
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=chunk.visible, scale=scale, enable_gqa=True
     )

@@ -13,5 +13,5 @@ def store_kv(
     kept = slot_mapping >= 0
     if not bool(kept.all()):
         k, v, slot_mapping = k[kept], v[kept], slot_mapping[kept]
-    k_cache.flatten(0, 1).index_copy_(0, slot_mapping, k)
-    v_cache.flatten(0, 1).index_copy_(0, slot_mapping, v)
+    k_cache.flatten(0, 1).index_copy_(0, slot_mapping, k.to(k_cache.dtype))
+    v_cache.flatten(0, 1).index_copy_(0, slot_mapping, v.to(v_cache.dtype))

@@ -66,4 +66,4 @@ def test_refuses_what_it_cannot_store(device):
     with pytest.raises(ValueError, match="k_cache must be contiguous"):
         store_kv(k, v, k_cache.transpose(0, 1), v_cache.transpose(0, 1), slots)
     with pytest.raises(ValueError, match="dtypes disagree"):
-        store_kv(k, v, k_cache.half(), v_cache.half(), slots)
+        store_kv(k, v, k_cache.half(), v_cache, slots)

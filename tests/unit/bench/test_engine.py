@@ -4,11 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
-from bench.engine import Options, against_floor, bench_engine, check_answers
+from bench.engine import Options, against_floor, bench_engine, check_answers, check_precision
 from bench.engine_run import make_task, run_once
 from bench.errors import BenchFailed, OutputsDiffer
+from bench.forced import ForcedAgreement, forced_agreement
 from bench.reference import dense_model
 from bench.workloads import open_workload
 from cli.errors import CommandFailed
@@ -126,6 +128,23 @@ def test_what_a_narrower_precision_disagrees_about_is_told_instead(checkpoint, t
     agreement = check_answers(dense_model(checkpoint), task, wrong, replace(ALL, precision="bf16"))
 
     assert (agreement.equal_requests, agreement.equal_tokens) == (4, 29)
+
+
+def test_on_given_text_fp32_prefers_what_the_reference_prefers(checkpoint, task):
+    reference = dense_model(checkpoint)
+
+    found = forced_agreement(checkpoint, reference, task.prompts, precision="fp32")
+
+    # 48 tokens that all begin with, and one of each request's own.
+    assert found == ForcedAgreement(tokens=48 + 5, equal_tokens=48 + 5)
+
+
+def test_a_precision_that_is_plainly_wrong_is_refused(model, checkpoint, task):
+    other = dense_model(checkpoint)
+    torch.nn.init.normal_(other.lm_head.weight, generator=torch.Generator().manual_seed(1))
+
+    with pytest.raises(OutputsDiffer, match="bf16 prefers the reference's token at"):
+        check_precision(checkpoint, other, task, replace(ALL, precision="bf16"))
 
 
 def test_a_sample_is_spread_over_the_workload(checkpoint, task, run):
