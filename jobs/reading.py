@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from jobs import paging, queue_places
 from jobs.errors import ModelNotFound, NotFound
+from jobs.model_names import no_such_model
 from jobs.models import TERMINAL_STATES, Job, JobKind, Model, Result, Segment
 from jobs.paging import Cursor
 from jobs.queue_places import QueuePlace
@@ -98,15 +99,16 @@ def list_models(session: Session) -> Sequence[Model]:
     return session.scalars(select(Model).order_by(Model.name).limit(1000)).all()
 
 
+def model_names(session: Session) -> list[str]:
+    return [model.name for model in list_models(session)]
+
+
 def get_model(session: Session, *, name: str) -> Model:
     """Raises ModelNotFound."""
     # No stored name has U+0000, and Postgres does not take it in a question either.
     model = None if "\x00" in name else session.get(Model, name)
     if model is None:
-        raise ModelNotFound(
-            f"There is no model named {name[:80]!a}; GET /v1/models lists those there are.",
-            param="model",
-        )
+        raise ModelNotFound(no_such_model(name, model_names(session)), param="model")
     return model
 
 

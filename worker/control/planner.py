@@ -13,7 +13,7 @@ from itertools import chain
 
 import orjson
 
-from jobs import earlier, planning
+from jobs import earlier, planning, reading
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell, inference_queue
 from jobs.errors import BatchRefused, FileChanged
@@ -71,7 +71,7 @@ class Planner:
             planning.start_over(session, lease)
         judge = Judge(
             endpoint=lease.endpoint,
-            known_models=ModelLookup(self._model_exists),
+            known_models=ModelLookup(self._model_exists, self._model_names),
             max_line_bytes=self._limits.line_bytes,
         )
         with SegmentWriter(ok=False) as invalid:
@@ -161,3 +161,7 @@ class Planner:
     def _model_exists(self, name: str) -> bool:
         with self._sessions() as session:
             return planning.model_exists(session, name)
+
+    def _model_names(self) -> list[str]:
+        with self._sessions() as session:
+            return reading.model_names(session)

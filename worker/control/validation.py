@@ -4,11 +4,11 @@
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from jobs.lines import MAX_LINE_BYTES, BadLine, InputLine, is_blank, read_line
+from jobs.model_names import no_such_model
 
 MAX_LISTED = 100
 _BOM = b"\xef\xbb\xbf"
@@ -66,7 +66,7 @@ class Judge:
 
     def _check_model(self, line: InputLine) -> InputLine | BadLine:
         if not self._known_models(line.model):
-            message = f"The model '{line.model[:80]}' does not exist; GET /v1/models lists them."
+            message = self._known_models.missing(line.model)
             return BadLine("model_not_found", message, "body.model", line.custom_id)
         self.model = self.model or line.model
         if line.model != self.model:
@@ -78,14 +78,24 @@ class Judge:
 class ModelLookup:
     """Asks once for each name; a file seldom has two."""
 
-    def __init__(self, exists: Any) -> None:
+    def __init__(
+        self, exists: Callable[[str], bool], names: Callable[[], Sequence[str]] = tuple
+    ) -> None:
         self._exists = exists
+        self._names = names
         self._known = dict[str, bool]()
+        self._faults = dict[str, str]()
 
     def __call__(self, name: str) -> bool:
         if name not in self._known:
             self._known[name] = self._exists(name)
         return self._known[name]
+
+    def missing(self, name: str) -> str:
+        """What to say of a model that is not there."""
+        if name not in self._faults:
+            self._faults[name] = no_such_model(name, self._names())
+        return self._faults[name]
 
 
 class Findings:

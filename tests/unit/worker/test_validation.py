@@ -85,6 +85,21 @@ def test_a_model_is_looked_up_once() -> None:
     assert asked == {"m": 1}
 
 
+def test_a_model_that_is_not_there_is_answered_with_the_names_of_some_that_are() -> None:
+    lookup = ModelLookup(lambda _: False, lambda: [f"m{n}" for n in range(7)])
+
+    assert lookup.missing("gpt-4o") == (
+        "There is no model named 'gpt-4o'; there are m0, m1, m2, m3, m4 and 2 more, which GET"
+        " /v1/models lists."
+    )
+
+
+def test_without_any_worker_yet_a_missing_model_says_so() -> None:
+    assert ModelLookup(lambda _: False).missing("m") == (
+        "There is no model named 'm'; no worker has offered one yet."
+    )
+
+
 def test_findings_list_the_first_lines_and_the_total() -> None:
     findings = Findings()
     for number in reversed(range(1, 251)):
