@@ -7,7 +7,7 @@ the tokens ahead of it and what the workers of its model say they do in a second
 import math
 from dataclasses import dataclass
 
-from sqlalchemy import text
+from sqlalchemy import Row, text
 from sqlalchemy.orm import Session
 
 from jobs.models import Job, JobKind, JobState
@@ -79,12 +79,9 @@ def place_of(session: Session, job: Job, *, waiting: bool, finished: int) -> Que
         return QueuePlace(1, None, "paused")
     if job.state is JobState.QUEUED:
         return QueuePlace(_files_ahead(session, job) + 1, None, "waits for its file to be read")
-    if job.state is not JobState.IN_PROGRESS:
+    if job.state is not JobState.IN_PROGRESS or (job.kind is JobKind.REQUEST and not waiting):
         return None
-    eta = _seconds_left(session, job, finished) if job.kind is JobKind.BATCH else None
-    if waiting:
-        return _place_in_line(session, job, eta=eta)
-    return QueuePlace(0, eta, "running") if job.kind is JobKind.BATCH else None
+    return _place_at_work(session, job, waiting=waiting, finished=finished)
 
 
 def _files_ahead(session: Session, job: Job) -> int:
@@ -101,16 +98,24 @@ def _seconds_left(session: Session, job: Job, finished: int) -> int | None:
     return math.ceil((job.total - finished) / rows_per_second)
 
 
-def _place_in_line(session: Session, job: Job, *, eta: int | None) -> QueuePlace:
-    values = {"job_id": job.id, "model": job.model, "places": MAX_PLACES}
-    ahead = session.execute(_SHARDS_AHEAD, values).one()
+def _place_at_work(session: Session, job: Job, *, waiting: bool, finished: int) -> QueuePlace:
+    ahead = _ahead(session, job) if waiting else None
+    position = 0 if ahead is None else ahead.shards + 1
     workers = session.execute(_WORKERS, {"model": job.model}).one()
-    if not workers.alive:
-        return QueuePlace(ahead.shards + 1, None, f"no worker for the model {job.model} is alive")
+    if not workers.alive:  # what was done in the last minute says nothing of the next
+        return QueuePlace(position, None, f"no worker for the model {job.model} is alive")
+    eta = _seconds_left(session, job, finished) if job.kind is JobKind.BATCH else None
+    if ahead is None:
+        return QueuePlace(position, eta, "running")
     if eta is None and workers.tokens_per_second > 0 and ahead.shards < MAX_PLACES:
         own = session.scalar(_OPEN_COST, {"job_id": job.id}) or 0
         eta = math.ceil((ahead.tokens + own) / workers.tokens_per_second)
-    return QueuePlace(ahead.shards + 1, eta, _why_waiting(ahead.shards))
+    return QueuePlace(position, eta, _why_waiting(ahead.shards))
+
+
+def _ahead(session: Session, job: Job) -> Row[tuple[int, int]]:
+    values = {"job_id": job.id, "model": job.model, "places": MAX_PLACES}
+    return session.execute(_SHARDS_AHEAD, values).one()
 
 
 def _why_waiting(shards_ahead: int) -> str:

@@ -64,6 +64,20 @@ def test_a_running_batch_is_judged_by_its_own_rate(work: Work) -> None:
     assert found.eta_seconds == pytest.approx(60, abs=3)  # 10 rows in 20 s, and 30 to go
 
 
+def test_a_running_batch_whose_worker_has_died_counts_no_seconds(work: Work) -> None:
+    job_id = work.add_planned_batch([40])
+    worker = work.add_worker()
+    (lease,) = work.claim(worker)
+    work.flush(lease, segment_of(job_id, range(10)))
+    before = place(work, job_id)
+    assert before is not None
+    assert before.eta_seconds is not None
+
+    work.kill(worker)
+
+    assert place(work, job_id) == QueuePlace(0, None, "no worker for the model tiny is alive")
+
+
 def test_a_batch_that_runs_and_waits_has_its_own_rate_and_a_place(work: Work) -> None:
     job_id = work.add_planned_batch([10, 10])
     (lease,) = work.claim(work.add_worker(), room=1)
