@@ -8,6 +8,7 @@ that cannot run, this says why, and it takes away what an earlier version of the
 import logging
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from uuid import UUID
 
 import orjson
 
@@ -33,6 +34,7 @@ class DropWatch:
         self._sessions = sessions
         self._storage = storage
         self._doorbell = doorbell
+        self._unreadable = set[UUID]()  # drop folders of which it has been said
 
     def look(self) -> None:
         """One round over all folders."""
@@ -41,9 +43,16 @@ class DropWatch:
         for drop in watched:
             try:
                 self._look_into(drop)
+                self._unreadable.discard(drop.id)
             except StorageUnavailable as error:
-                log.warning("s3://%s/%s cannot be read: %s", drop.bucket, drop.prefix, error)
+                self._warn(drop, error)
         self._tell()
+
+    def _warn(self, drop: Drop, error: StorageUnavailable) -> None:
+        """Once, until it has been read again: the rounds come every few seconds."""
+        if drop.id not in self._unreadable:
+            log.warning("s3://%s/%s cannot be read: %s", drop.bucket, drop.prefix, error)
+            self._unreadable.add(drop.id)
 
     def _look_into(self, drop: Drop) -> None:
         if drop.bucket == self._storage.bucket:
