@@ -28,6 +28,7 @@ class ShardLease:
 
     `fresh`: none of its rows can have a result, for nobody claimed them before and planning refused
     no line of the file.
+    `followers`: lines of other shards near the head of the line that begin with the same prefix.
     """
 
     shard_id: int
@@ -47,6 +48,7 @@ class ShardLease:
     first_line: int
     end_line: int
     fresh: bool
+    followers: int = 0
 
     @property
     def held(self) -> Held:
@@ -59,7 +61,7 @@ class ShardLease:
 # whatever its cost, so that a huge shard cannot starve; interactive work goes whatever the room.
 CLAIM = text("""
     WITH head AS MATERIALIZED (
-        SELECT id, interactive, stamp, cost, solo,
+        SELECT id, interactive, stamp, cost, solo, prefix_key, end_line - first_line AS num_lines,
                coalesce(prefix_key = ANY(:resident), false) AS warm
           FROM shards
          WHERE model = :model AND state = 'queued' AND NOT paused AND not_before <= now()
@@ -87,7 +89,11 @@ CLAIM = text("""
     RETURNING s.id AS shard_id, s.attempt, s.owner, s.job_id, j.tenant_id, j.kind, j.endpoint,
               s.model, s.interactive, s.solo, s.cost, s.prefix_key, s.input_key, s.inline,
               s.first_line, s.end_line,
-              s.attempt = 1 AND NOT s.solo AND j.errors IS NULL AS fresh
+              s.attempt = 1 AND NOT s.solo AND j.errors IS NULL AS fresh,
+              (SELECT coalesce(sum(h.num_lines), 0)::int
+                 FROM head h
+                WHERE h.prefix_key = s.prefix_key
+                  AND h.id NOT IN (SELECT id FROM line)) AS followers
 """).bindparams(bindparam("resident", type_=ARRAY(Text)))
 
 # Straight after a bulk load the statistics are old, and the planner would sort a million queued

@@ -1,9 +1,9 @@
 """What the worker asks of an engine: the part of `engine.Engine` that the echo engine has too."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from engine.requests import Completion, Request
+from engine.requests import Completion, Prompt, Request
 from engine.stats import EngineStats
 
 
@@ -13,6 +13,7 @@ class BatchEngine(Protocol):
     @property
     def steps(self) -> int: ...
     def add(self, requests: Iterable[Request]) -> list[Completion]: ...
+    def expect(self, prompts: Sequence[Prompt], count: int, *, salt: str = "") -> None: ...
     def step(self) -> list[Completion]: ...
     def abort(self, request_ids: Iterable[str]) -> None: ...
     def room(self) -> int: ...

@@ -5,9 +5,9 @@ loads no torch.  Equal requests get equal answers, as from the real engine.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from engine.requests import Completion, Request
+from engine.requests import Completion, Prompt, Request
 from engine.stats import EngineStats
 
 _ROOM = 4 * 1024 * 1024  # tokens; enough that the queue, not the engine, is what is measured
@@ -36,6 +36,9 @@ class EchoEngine:
     def add(self, requests: Iterable[Request]) -> list[Completion]:
         self._waiting.extend(requests)
         return []
+
+    def expect(self, prompts: Sequence[Prompt], count: int, *, salt: str = "") -> None:
+        """Nothing is kept here, whoever will come."""
 
     def abort(self, request_ids: Iterable[str]) -> None:
         dropped = set(request_ids)

@@ -20,17 +20,22 @@ from worker.inference.batch_engine import BatchEngine
 
 log = logging.getLogger(__name__)
 
+_ROWS_COMPARED = 8
 _IDLE_LOOK = 0.5  # seconds between looks at the stop flag while nothing comes in
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The requests of one shard at one attempt.  `cost` in tokens, until the engine knows them."""
+    """The requests of one shard at one attempt.  `cost` in tokens, until the engine knows them.
+
+    followers: requests still to come, with other shards, that begin as all of these do
+    """
 
     held: Held
     requests: Sequence[Request]
     cost: int
     on_completion: Callable[[Completion], None]
+    followers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +139,14 @@ class EngineHost:
         for request in group.requests:
             self._group_of[request.request_id] = group
         self._deliver(self._engine.add(group.requests))
+        self._expect(group)
+
+    def _expect(self, group: Group) -> None:
+        """Tell the engine what will come after the group: a few of its rows say how all begin."""
+        rows = group.requests[:: -(-len(group.requests) // _ROWS_COMPARED)]
+        if group.followers and len(rows) > 1:
+            prompts = [row.prompt for row in rows]
+            self._engine.expect(prompts, group.followers, salt=rows[0].salt)
 
     def _deliver(self, completions: list[Completion]) -> None:
         for completion in completions:

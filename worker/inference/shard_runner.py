@@ -70,7 +70,9 @@ class ShardRunner:
         salt = self._secrets.salt(lease.tenant_id)
         requests = [request for row in rows for request in run.prepare(row, salt)]
         if requests:
-            self._host.submit(Group(lease.held, requests, lease.cost, run.on_completion))
+            self._host.submit(
+                Group(lease.held, requests, lease.cost, run.on_completion, lease.followers)
+            )
 
     def _read(self, lease: ShardLease) -> Iterator[InputRow]:
         if lease.inline is not None:

@@ -82,6 +82,18 @@ def test_a_resident_prefix_is_preferred_among_bulk(work: Work) -> None:
     assert [lease.job_id for lease in claimed] == [warm]
 
 
+def test_a_claim_says_how_many_lines_of_its_prefix_stand_behind_it(work: Work) -> None:
+    work.add_planned_batch([2, 3, 4], prefix_key="shared")
+    work.add_planned_batch([5], prefix_key="shared")  # across jobs
+    work.add_planned_batch([7], prefix_key="other")
+    work.add_planned_batch([8])
+    me = work.add_worker()
+
+    claims = [work.claim(me, room=1) for _ in range(6)]
+
+    assert [lease.followers for [lease] in claims] == [12, 9, 5, 0, 0, 0]
+
+
 def test_a_solo_shard_is_claimed_by_itself(work: Work) -> None:
     job_id = work.add_planned_batch([1, 1, 1])
     me = work.add_worker()
