@@ -13,12 +13,13 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from jobs import files, intake, windows
+from jobs import fairness, files, intake, quotas, windows
 from jobs.errors import InvalidValue
 from jobs.files import NewFile
 from jobs.intake import NewBatch
 from jobs.locations import Location
 from jobs.models import Drop, DropObject, JobState
+from jobs.quotas import Load
 from jobs.storage import StoredObject
 
 INPUT = ".jsonl"
@@ -110,6 +111,12 @@ def unknown(session: Session, drop: Drop, seen: Sequence[StoredObject]) -> list[
     }
     known = {(row.key, row.etag) for row in session.execute(_KNOWN, values)}
     return [found for found in seen if (found.key, found.etag) not in known]
+
+
+def check_room(session: Session, drop: Drop, found: StoredObject) -> None:
+    """Raises QuotaExceeded where an object could not be taken: it need not be read to know that."""
+    least = Load(requests=1, tokens=fairness.cost_of(found.size, 0), batches=1)
+    quotas.admit(session, tenant_id=drop.tenant_id, adds=least)
 
 
 # Of two that take it at once, the second waits here for the first to commit, and gets no row.

@@ -71,6 +71,8 @@ class DropWatch:
     def _take(self, drop: Drop, found: StoredObject) -> None:
         location = Location(drop.bucket, found.key)
         try:
+            with self._sessions.begin() as session:
+                drops.check_room(session, drop, found)
             new = read_reference(self._storage, location, tenant_id=drop.tenant_id)
             with self._sessions.begin() as session:
                 taken = drops.take(session, drop, new)

@@ -47,13 +47,18 @@ def _link(tenant: Tenant, content: str) -> Sent:
     return _parts_of(tenant), {"json": {"bytes": sum(content.encode())}}
 
 
+def _endpoint(tenant: Tenant, content: str) -> Sent:
+    body = {"name": content, "url": "https://example.com/", "event_types": ["job.failed"]}
+    return "/v1/webhook_endpoints", {"json": body}
+
+
 def _parts_of(tenant: Tenant) -> str:
     path, body = _upload(tenant, "a")
     headers = {"Idempotency-Key": "its upload"}
     return f"/v1/uploads/{tenant.http.post(path, headers=headers, **body).json()['id']}/parts"
 
 
-@pytest.fixture(params=[_job, _batch, _file, _upload, _part, _link])
+@pytest.fixture(params=[_job, _batch, _file, _upload, _part, _link, _endpoint])
 def post(request: pytest.FixtureRequest, tenant: Tenant) -> Post:
     """Creates an object of one kind from a text and an Idempotency-Key."""
 

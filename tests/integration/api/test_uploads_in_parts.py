@@ -48,6 +48,7 @@ def test_an_upload_begins_pending_for_an_hour(tenant: Tenant) -> None:
     assert upload.expires_at == upload.created_at + 3600
 
 
+@pytest.mark.law("P22")
 def test_parts_become_a_file_in_the_order_of_the_completion(tenant: Tenant) -> None:
     upload = begin(tenant)
     second, first = send(tenant, upload, LINES[CUT:], LINES[:CUT])

@@ -2,15 +2,17 @@
 
 import threading
 import uuid
+from dataclasses import replace
 
 import orjson
 import pytest
 from sqlalchemy import text
 
-from jobs import deletion, drops, locations
+from jobs import deletion, drops, locations, quotas
 from jobs.doorbell import Doorbell
 from jobs.errors import InvalidValue
 from jobs.locations import Location
+from jobs.quotas import Limits
 from jobs.references import read_reference
 from jobs.requests import CHAT_COMPLETIONS
 from jobs.storage import Storage
@@ -133,6 +135,27 @@ def test_a_file_that_cannot_run_has_the_reasons_beside_it(
     (why,) = outside.read("in/a.error.jsonl").splitlines()
     assert orjson.loads(why) == {"code": "invalid_json_line", "line": 1}
     assert work.scalar("SELECT count(*) FROM drop_objects WHERE settled_at IS NULL") == 0
+
+
+@pytest.mark.parametrize("full", ["active_batches", "queued_tokens", "queued_requests"])
+def test_a_file_waits_until_its_tenant_has_room(
+    work: Work, watch: DropWatch, outside: Storage, full: str
+) -> None:
+    nothing = Limits(None, None, None, None, None)
+    limit(work, replace(nothing, **{full: 0}))
+    outside.put("in/a.jsonl", line("r0"))
+    watch.look()
+    assert batches(work) == []
+
+    limit(work, nothing)
+    watch.look()
+
+    assert batches(work) == ["in/a.jsonl"]
+
+
+def limit(work: Work, limits: Limits) -> None:
+    with work.sessions.begin() as session:
+        quotas.set_limits(session, tenant_id=work.tenant_id, limits=limits)
 
 
 def test_a_deleted_batchs_file_does_not_run_again(
