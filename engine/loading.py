@@ -43,12 +43,7 @@ def load_engine(
     Raises ModelUnusable, with one sentence for a person, if the checkpoint is missing, truncated,
     pickled or of an unknown architecture, or if the settings cannot be met.
     """
-    device = resolve_device(settings)
-    dtype = resolve_dtype(settings, device)
-    if settings.get("deterministic", False):
-        refuse_unless_deterministic(device, dtype)
-    if device.type == "cpu":
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
+    device, dtype = _settle_device(settings)
     checkpoint, tokenizer = open_model(model)
     loaded = load_model(checkpoint, device=device, dtype=dtype)
     config = resolve_config(settings, loaded.shape, device=device, dtype=dtype)
@@ -68,6 +63,16 @@ def load_engine(
         tokenizer=tokenizer,
         clock=clock,
     )
+
+
+def _settle_device(settings: EngineSettings) -> tuple[torch.device, torch.dtype]:
+    device = resolve_device(settings)
+    dtype = resolve_dtype(settings, device)
+    if settings.get("deterministic", False):
+        refuse_unless_deterministic(device, dtype)
+    if device.type == "cpu":
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+    return device, dtype
 
 
 def _scheduler(config: EngineConfig, digest: bytes) -> Scheduler:
