@@ -60,15 +60,7 @@ def cut_into_runs(
     if not shared:
         yield from (Run(0, [chunk], 0, chunk.end, ends=True) for chunk in chunks)
         return
-    unit = lcm(block_size, TILE)
-    # What was computed before this step, in whole units.
-    known = [tables[each.table, : each.start // unit * (unit // block_size)] for each in chunks]
-    order = sorted(range(len(chunks)), key=lambda index: known[index].tobytes())
-    ranked = [chunks[index] for index in order]
-    common = [
-        _num_common(known[one], known[other]) * block_size // unit * unit
-        for one, other in pairwise(order)
-    ]
+    ranked, common = _side_by_side(chunks, tables, block_size=block_size)
     todo = [(0, len(ranked), 0, 0)]
     while todo:
         low, high, first, level = todo.pop()
@@ -84,11 +76,22 @@ def cut_into_runs(
         todo += [(*bounds, first, level) for bounds in pairwise([low, *forks, high])]
 
 
-def _num_common(one: np.ndarray, other: np.ndarray) -> int:
-    """How many entries two rows have in common from their first on."""
-    shorter = min(len(one), len(other))
-    differ = np.flatnonzero(one[:shorter] != other[:shorter])
-    return int(differ[0]) if len(differ) else shorter
+def _side_by_side(
+    chunks: Sequence[Chunk], tables: np.ndarray, *, block_size: int
+) -> tuple[list[Chunk], list[int]]:
+    """The chunks in an order in which those that share stand together, and how many tokens each has
+    in common with the next: such as were computed before this step, in whole tiles and blocks."""
+    unit = lcm(block_size, TILE)
+    known = [each.start // unit * (unit // block_size) for each in chunks]  # blocks
+    parts = [tables[each.table, :count] for each, count in zip(chunks, known, strict=True)]
+    order = sorted(range(len(chunks)), key=lambda index: parts[index].tobytes())
+    ranked = [chunks[index] for index in order]
+    rows = tables[[each.table for each in ranked]]
+    counts = np.array(known)[order]
+    # One column more, in which all differ.
+    differ = np.pad(rows[1:] != rows[:-1], ((0, 0), (0, 1)), constant_values=True)
+    common = np.minimum(differ.argmax(axis=1), np.minimum(counts[1:], counts[:-1]))
+    return ranked, (common * block_size // unit * unit).tolist()
 
 
 @dataclass(slots=True)
