@@ -57,8 +57,7 @@ class Run:
     def go(self, body: dict[str, Any], *, wait: bool, again: bool) -> Ending:
         self._places.folder.mkdir(parents=True, exist_ok=True)
         fresh = Submission.of(self._file, base_url=self._api.base_url, options=body)
-        submission = self._created(fresh.again() if again else self._memory.recall(fresh), body)
-        self.batch_id = submission.batch_id
+        self._create(fresh.again() if again else self._memory.recall(fresh), body)
         print(self.batch_id, flush=True)
         if not wait:
             return Ending.COMPLETED
@@ -70,19 +69,20 @@ class Run:
             self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
         return ending_of(batch)
 
-    def _created(self, submission: Submission, body: dict[str, Any]) -> Submission:
+    def _create(self, submission: Submission, body: dict[str, Any]) -> None:
+        """Do what has not been done yet, and remember each step once the server has answered."""
         if submission.file_id is None:
             submission = submission.with_file(self._upload(submission.idempotency_key))
             self._memory.keep(submission)
-        if submission.batch_id is None:
+        self.batch_id = submission.batch_id
+        if self.batch_id is None:
             batch = self._api.post(
                 "/v1/batches",
                 body | {"input_file_id": submission.file_id},
                 key=f"batch-{submission.idempotency_key}",
             )
-            submission = submission.with_batch(batch["id"])
-            self._memory.keep(submission)
-        return submission
+            self.batch_id = str(batch["id"])
+            self._memory.keep(submission.with_batch(self.batch_id))
 
     def _upload(self, key: str) -> str:
         with self._bytes_bar("uploading", self._file.stat().st_size) as advance:
