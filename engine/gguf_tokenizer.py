@@ -19,6 +19,7 @@ from tokenizers import (
 from tokenizers import Tokenizer as Backend
 
 from engine.errors import ModelUnusable
+from engine.sentencepiece_backend import adds_leading_space, sentencepiece_backend
 from engine.tokenizer import Tokenizer
 from engine.weights.gguf_file import GgufFile
 
@@ -39,12 +40,6 @@ def load_gguf_tokenizer(file: GgufFile) -> Tokenizer:
     """Raises ModelUnusable for a kind of tokenizer that we cannot build exactly."""
     from transformers import PreTrainedTokenizerFast
 
-    kind = file.require("tokenizer.ggml.model")
-    if kind != "gpt2":
-        raise ModelUnusable(
-            f"{file.path} has a tokenizer of kind {kind!r}, which we do not build from a GGUF: "
-            "use the model's safetensors"
-        )
     tokens = file.require("tokenizer.ggml.tokens")
     special = {
         f"{role}_token": tokens[file.require(key)]
@@ -60,6 +55,33 @@ def load_gguf_tokenizer(file: GgufFile) -> Tokenizer:
 
 
 def _backend(file: GgufFile, tokens: list[str]) -> Backend:
+    match file.require("tokenizer.ggml.model"):
+        case "gpt2":
+            backend, has_bos = _byte_level_backend(file, tokens), False
+            spaced = False
+        case "llama":
+            backend, has_bos = sentencepiece_backend(file, tokens), True
+            spaced = not adds_leading_space(file)
+        case kind:
+            raise ModelUnusable(
+                f"{file.path} has a tokenizer of kind {kind!r}, which we do not build from a "
+                "GGUF: use the model's safetensors"
+            )
+    types = file.require("tokenizer.ggml.token_type")
+    for kind, special in ((CONTROL, True), (USER_DEFINED, False)):
+        added = [token for token, of_kind in zip(tokens, types, strict=True) if of_kind == kind]
+        # Gemma has pieces that are runs of spaces, written as its pieces write them.
+        normalized = spaced and not special
+        backend.add_tokens([AddedToken(t, special=special, normalized=normalized) for t in added])
+    if file.get("tokenizer.ggml.add_bos_token", has_bos):
+        bos = file.require("tokenizer.ggml.bos_token_id")
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{tokens[bos]} $A", special_tokens=[(tokens[bos], bos)]
+        )
+    return backend
+
+
+def _byte_level_backend(file: GgufFile, tokens: list[str]) -> Backend:
     pre = file.get("tokenizer.ggml.pre", "gpt-2")
     merges = [tuple(merge.split(" ")) for merge in file.require("tokenizer.ggml.merges")]
     vocab = {token: index for index, token in enumerate(tokens)}
@@ -68,15 +90,6 @@ def _backend(file: GgufFile, tokens: list[str]) -> Backend:
         backend.normalizer = normalizers.NFC()
     backend.pre_tokenizer = _word_rule(file, pre)
     backend.decoder = decoders.ByteLevel()
-    types = file.require("tokenizer.ggml.token_type")
-    for kind, special in ((CONTROL, True), (USER_DEFINED, False)):
-        added = [token for token, of_kind in zip(tokens, types, strict=True) if of_kind == kind]
-        backend.add_tokens([AddedToken(t, special=special, normalized=False) for t in added])
-    if file.get("tokenizer.ggml.add_bos_token", False):
-        bos = tokens[file.require("tokenizer.ggml.bos_token_id")]
-        backend.post_processor = processors.TemplateProcessing(
-            single=f"{bos} $A", special_tokens=[(bos, vocab[bos])]
-        )
     return backend
 
 
