@@ -26,7 +26,7 @@ from tests.fixtures.pipeline import answered_line
 from tests.fixtures.work import MODEL
 
 TTL = timedelta(minutes=20)
-_ROOM = 150  # tokens: a few shards at once
+_ROOM = 500  # tokens: a shard or two at once
 _NO_TIME = timedelta()
 _ALL = 10**6  # rows
 
@@ -124,17 +124,17 @@ class InferenceActor:
 
     def answer_a_row(self) -> None:
         for held in list(self.runs)[:1]:
-            self._answer(held, 1)
+            self.answer(held, 1)
 
     def answer_a_shard(self) -> None:
         for held in list(self.runs)[:1]:
-            self._answer(held, _ALL)
+            self.answer(held, _ALL)
 
     def answer_all(self) -> None:
         for held in list(self.runs):
-            self._answer(held, _ALL)
+            self.answer(held, _ALL)
 
-    def _answer(self, held: Held, most: int) -> None:
+    def answer(self, held: Held, most: int) -> None:
         """Flush up to `most` rows of a shard, and settle it with its last one."""
         run = self.runs[held]
         if run.todo is None:

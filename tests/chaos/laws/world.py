@@ -49,14 +49,15 @@ class World:
         self.submitted = 0
 
     def begin(self) -> None:
-        """One control process, two workers, and a batch that is under way."""
+        """One control process, and two workers with a batch each."""
         self.witness.forget()
         with self.work.sessions.begin() as session:
             session.execute(_EMPTY)
         self.workers, self.controls, self.submitted = [], [], 0
         self.hire_control()
-        self.submit_batch(3)
-        self.controls[0].plan()
+        for _ in range(2):
+            self.submit_batch(1)
+            self.controls[0].plan()
         for _ in range(2):
             self.hire_worker()
             self.workers[-1].claim_and_start()
@@ -71,10 +72,10 @@ class World:
         actor.beat()
 
     def submit_batch(self, number: int) -> None:
-        self._submit(number + 1, expires_in=_LONG)
+        self._submit(2 * number + 2, expires_in=_LONG)
 
     def submit_short_lived_batch(self, number: int) -> None:
-        self._submit(number + 1, expires_in=_BRIEF)
+        self._submit(2 * number + 2, expires_in=_BRIEF)
 
     def submit_request(self, _number: int) -> None:
         self._ask(interactive=False)
@@ -83,10 +84,10 @@ class World:
         self._ask(interactive=True)
 
     def _submit(self, rows: int, *, expires_in: timedelta) -> None:
-        """A batch whose rows share no prefix, and so no shard."""
+        """A batch of one shard."""
         if self._has_enough():
             return
-        lines = [input_line(f"r{n}", f"{n} is what this row is about") for n in range(rows)]
+        lines = [input_line(f"r{n}", f"row {n}") for n in range(rows)]
         key = f"in/{len(lines)}"
         self.storage.put(key, b"\n".join(lines) + b"\n")
         self.work.add_batch(key, expires_in=expires_in, webhook_url="https://example.com/hook")
@@ -156,9 +157,9 @@ class World:
         for _ in range(_ROUNDS):
             if self.work.scalar(_OPEN) == 0:
                 break
-            self._round()
+            self._round(ghosts)
         assert self.work.scalar(_OPEN) == 0, "a job does not end"
-        self._haunt(ghosts, leaders)
+        self._come_back(ghosts, leaders)
         self.witness.look()
         self._read_all_files()
 
@@ -166,7 +167,7 @@ class World:
         for job_id in self._open_batches():
             self._set_paused(job_id, paused=False)
 
-    def _round(self) -> None:
+    def _round(self, ghosts: list[InferenceActor]) -> None:
         (worker,), (leader,) = self.workers, self.controls
         worker.beat()
         leader.beat()
@@ -175,12 +176,20 @@ class World:
         while leader.plan():
             pass
         worker.claim_and_start()
+        self._haunt(worker, ghosts)
         worker.answer_all()
         while leader.finalize():
             pass
         self.pass_time(_ROUND)
 
-    def _haunt(self, ghosts: list[InferenceActor], leaders: list[ControlActor]) -> None:
+    def _haunt(self, heir: InferenceActor, ghosts: list[InferenceActor]) -> None:
+        """The dead write a row of what the living hold now."""
+        inherited = {held.shard_id for held in heir.runs}
+        for ghost in ghosts:
+            for held in [held for held in ghost.runs if held.shard_id in inherited]:
+                ghost.answer(held, 1)
+
+    def _come_back(self, ghosts: list[InferenceActor], leaders: list[ControlActor]) -> None:
         for ghost in ghosts:
             ghost.answer_all()
         for leader in leaders:
