@@ -3,9 +3,9 @@
 A window of the file at a time is judged, loaded as request rows and grouped by shared prefix; the
 groups are written to S3 as the input objects of shards, some at a time, while the pass goes on.
 When the last of them is there, one transaction stamps the shards and starts the job: no shard has
-an input that is not written, and what a plan that died has left is garbage and nothing else.  Memory
-holds one window, the inputs being written and a small draft for each shard, whatever the file's
-size.
+an input that is not written, and what a plan that died has left is garbage and nothing else.
+Memory holds one window, the inputs being written and a small draft for each shard, whatever the
+file's size.
 """
 
 import logging
