@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from engine.ecma_patterns import in_ascii
 from engine.errors import EngineError
 from engine.requests import Grammar, Refusal
 
@@ -177,7 +178,7 @@ def _source(grammar: Grammar) -> str:
             case "json_schema":
                 # Never a run of white space without end, which a small model likes to write.
                 return LLMatcher.grammar_from_json_schema(
-                    grammar.text, overrides={"whitespace_pattern": r"[\x20\x0A]{0,16}"}
+                    in_ascii(grammar.text), overrides={"whitespace_pattern": r"[\x20\x0A]{0,16}"}
                 )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise GrammarRefused(f"The grammar cannot be used: {error}") from error

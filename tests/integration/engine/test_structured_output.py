@@ -71,6 +71,12 @@ def test_a_regular_expression_matches_all_of_the_text(llm):
     assert all(re.fullmatch(pattern, completion.text) for completion in completions)
 
 
+def test_a_digit_in_a_schemas_pattern_is_one_of_ascii(llm):
+    completions = run(llm, schema({"type": "string", "pattern": r"^\d{4}\w$"}), count=30)
+
+    assert all(re.fullmatch(r'"[0-9]{4}[A-Za-z0-9_]"', each.text) for each in completions)
+
+
 def test_a_choice_is_one_of_the_choices(llm):
     choices = ["yes", "no", 'per"haps\\', "vielleicht é🙂", "yes, but"]
 
