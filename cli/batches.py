@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from cli.api_access import STANDARD_DIR, ApiKey, BaseUrl, DataDir, api_of
 from cli.api_client import Answer
@@ -30,10 +28,9 @@ def list_(
     """Show your batches, the newest first."""
     with api_of(base_url, api_key, data_dir) as api:
         found = api.get(f"/v1/batches?limit={limit}")["data"]
-    table = Table("id", "created", "model", "status", "completed", "failed", "of")
     for batch in found:
-        table.add_row(*_row(batch))
-    Console().print(table)
+        created = datetime.fromtimestamp(batch["created_at"], UTC)
+        print(f"{_line(batch)}; {created:%Y-%m-%d %H:%M}Z {batch['model'] or ''}".rstrip())
 
 
 @app.command()
@@ -86,19 +83,6 @@ def _named(batch_id: str) -> str:
     if not (batch_id.isascii() and batch_id.replace("_", "").isalnum()):
         raise typer.BadParameter(f"{batch_id!r} is no batch's id; those are like batch_…")
     return batch_id
-
-
-def _row(batch: Answer) -> list[str]:
-    counts = batch["request_counts"]
-    created = datetime.fromtimestamp(batch["created_at"], UTC)
-    numbers = (f"{counts[name]:,}" for name in ("completed", "failed", "total"))
-    return [
-        batch["id"],
-        f"{created:%Y-%m-%d %H:%M}",
-        batch["model"] or "",
-        batch["status"],
-        *numbers,
-    ]
 
 
 def _line(batch: Answer) -> str:
