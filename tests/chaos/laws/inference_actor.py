@@ -12,6 +12,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import orjson
+from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobs import leases, results, workers
@@ -29,6 +30,8 @@ TTL = timedelta(minutes=20)
 _ROOM = 500  # tokens: a shard or two at once
 _NO_TIME = timedelta()
 _ALL = 10**6  # rows
+_ATTEMPT = text("SELECT attempt FROM shards WHERE id = :id")
+_LANDED = text("SELECT ok FROM segments WHERE storage_key = :key")
 
 
 @dataclass(slots=True)
@@ -140,8 +143,9 @@ class InferenceActor:
         if run.todo is None:
             return
         rows = run.todo[:most]
+        segment = self._put_segment(run.lease, rows) if rows else None
         try:
-            self._write(run, rows, through=len(rows) == len(run.todo))
+            self._write(run.lease, segment, through=len(rows) == len(run.todo))
         except LeaseLost:
             self.runs.pop(held)
             return
@@ -151,10 +155,10 @@ class InferenceActor:
         run.todo = run.todo[len(rows) :]
         if not run.todo:
             self.runs.pop(held)
+        if segment is not None and not run.doubt:
+            self._all_have_landed(segment)
 
-    def _write(self, run: Run, rows: Sequence[tuple[int, str | None]], *, through: bool) -> None:
-        lease = run.lease
-        segment = self._put_segment(lease, rows) if rows else None
+    def _write(self, lease: ShardLease, segment: SegmentDraft | None, *, through: bool) -> None:
         with self.sessions.begin() as session:
             if lease.kind is JobKind.REQUEST:
                 assert segment is not None
@@ -164,6 +168,12 @@ class InferenceActor:
                 results.flush(session, lease, segment)
             if through:
                 leases.complete(session, lease)
+
+    def _all_have_landed(self, segment: SegmentDraft) -> None:
+        """Law 3: no row is computed twice, unless a flush of it was cut off."""
+        with self.sessions() as session:
+            landed = session.scalar(_LANDED, {"key": segment.storage_key})
+        assert landed == len(segment.rows), "a finished row was computed again"
 
     def _put_segment(
         self, lease: ShardLease, rows: Sequence[tuple[int, str | None]]
@@ -188,4 +198,6 @@ class InferenceActor:
 
     def _return_to_line(self, held: Held) -> None:
         with self.sessions.begin() as session:
-            leases.hand_back(session, held, self.me, after=_NO_TIME)
+            if leases.hand_back(session, held, self.me, after=_NO_TIME):
+                attempt = session.scalar(_ATTEMPT, {"id": held.shard_id})
+                assert attempt == held.attempt, "a zombie gave up what another holds"

@@ -29,7 +29,7 @@ _OPEN = "SELECT count(*) FROM jobs WHERE finished_at IS NULL"
 _ROUNDS = 60  # to the end, with healthy processes
 _ROUND = timedelta(minutes=7)
 _LONG, _BRIEF = timedelta(days=30), timedelta(hours=1)
-_MOST_JOBS = 6
+_MOST_JOBS = 6  # of one game
 
 
 class World:
@@ -85,20 +85,18 @@ class World:
 
     def _submit(self, rows: int, *, expires_in: timedelta) -> None:
         """A batch of one shard."""
-        if self._has_enough():
+        if self.submitted == _MOST_JOBS:
             return
+        self.submitted += 1
         lines = [input_line(f"r{n}", f"row {n}") for n in range(rows)]
         key = f"in/{len(lines)}"
         self.storage.put(key, b"\n".join(lines) + b"\n")
         self.work.add_batch(key, expires_in=expires_in, webhook_url="https://example.com/hook")
 
     def _ask(self, *, interactive: bool) -> None:
-        if not self._has_enough():
+        if self.submitted < _MOST_JOBS:
+            self.submitted += 1
             self.work.add_request(interactive=interactive)
-
-    def _has_enough(self) -> bool:
-        self.submitted += 1
-        return self.submitted > _MOST_JOBS
 
     def cancel(self, which: int) -> None:
         """One of the jobs that have not ended, if there is any."""
