@@ -14,7 +14,7 @@ from engine.requests import (
     Request,
     TokenAlternatives,
 )
-from engine.sampling import Draw
+from engine.sampling import GREEDY, GREEDY_BELOW, Draw
 from engine.sequence import Sequence
 from engine.shaping import Shaping, shapes_logits
 from engine.stopping import Stopping
@@ -42,6 +42,8 @@ class LiveRequest:
     def draw(self, grammars: Grammars) -> Draw:
         """How to choose the next token.  Raises GrammarRefused."""
         params = self.request.params
+        if self.shaping is None and params.logprobs is None and params.temperature < GREEDY_BELOW:
+            return GREEDY
         return Draw(
             temperature=params.temperature,
             top_p=params.top_p,

@@ -168,6 +168,8 @@ class Scheduler:
         return True
 
     def _admit_waiting(self, batch: StepBatch) -> None:
+        if not self._waiting or len(self._running) == self._max_num_seqs:
+            return  # what runs need not be added up
         spare = self._blocks.num_blocks - self._blocks.num_held - self._growth_of_running()
         spare -= self._reserve()
         # Bounded, so that a step costs the same however many wait for one prefix.

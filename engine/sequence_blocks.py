@@ -116,12 +116,14 @@ class SequenceBlocks:
 
         Returns the (from, to) of blocks that must be copied before anything is written.
         """
-        while self._pool.num_free < self.missing(seq, num_tokens):
+        missing = self.missing(seq, num_tokens)
+        if not missing:
+            return []
+        while self._pool.num_free < missing:
             self._pool.free(self._tree.evict())
         copies = self._part_from_tail(seq) if self._parts_from_tail(seq, num_tokens) else []
-        wanted = self._pool.blocks_for(num_tokens) - len(seq.block_table)
-        if wanted > 0:
-            seq.block_table += self._pool.take(wanted)
+        more = self._pool.blocks_for(num_tokens) - len(seq.block_table)
+        seq.block_table += self._pool.take(more) if more > 0 else []
         return copies
 
     def advance(self, seq: Sequence, num_tokens: int) -> list[Node]:
