@@ -123,7 +123,8 @@ class Beat:
         self._thread.join()
         self._fence.stop()
         with self._sessions.begin() as session:
-            workers.retire(session, self.incarnation)
+            for me in filter(None, (self._last, self.incarnation)):
+                workers.retire(session, me)
 
     def _run(self) -> None:
         interval = self._rhythm.interval.total_seconds()
@@ -186,9 +187,8 @@ class Beat:
             # Nobody until then: what is claimed in a name that is not registered is nothing.
             self._last, self.incarnation = me, uuid.uuid4()
             self._unknown = set()
+            self._holder.drop_all()  # before another incarnation claims anything
         log.error("incarnation over, work dropped: %s", reason, extra={"incarnation": str(me)})
-        self._fence.lower()
-        self._holder.drop_all()
 
     def _register(self) -> None:
         sent, me = time.monotonic(), uuid.uuid4()
@@ -197,9 +197,9 @@ class Beat:
             if self._last is not None:
                 workers.retire(session, self._last)
             workers.register(session, identity, ttl=self._rhythm.ttl)
+        self._fence.hold(sent)
         with self._lock:
             self.incarnation, self._alive, self._last = me, True, None
-        self._fence.hold(sent)
 
 
 def beat_of_this_process(

@@ -38,11 +38,6 @@ class Fence:
             self._deadline = sent + self._after
             self._changed.notify()
 
-    def lower(self) -> None:
-        """There is nothing to guard until the next `hold`."""
-        with self._changed:
-            self._deadline = None
-
     def _run(self) -> None:
         while self._wait_for_fall():
             self._fall()

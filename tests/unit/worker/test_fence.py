@@ -51,11 +51,11 @@ def test_an_answer_in_time_holds_it_off(fence: Fence, fallen: Fallen) -> None:
     assert fallen.times == 0
 
 
-def test_it_guards_nothing_once_lowered_and_something_again_when_held(
-    fence: Fence, fallen: Fallen
-) -> None:
-    fence.hold(time.monotonic() + 60)
-    fence.lower()
+def test_it_guards_again_after_it_has_fallen(fence: Fence, fallen: Fallen) -> None:
+    fence.hold(time.monotonic() - AGES)
+    assert fallen.at_least_once.wait(AGES)
+    fallen.at_least_once.clear()
+
     fence.hold(time.monotonic() - AGES)
 
     assert fallen.at_least_once.wait(AGES)
