@@ -7,7 +7,7 @@ for CPU tensors, in C (`kernels/native/`) or with PyTorch (`kernels/cpu/`).
 
 from kernels.attention_metadata import AttentionMetadata
 from kernels.gelu_mul import gelu_mul
-from kernels.packed_weight import Packed, PackedWeight, pack_int8_weight, pack_weight
+from kernels.packed_weight import Packed, pack_int8_weight, pack_weight
 from kernels.paged_attention import paged_attention
 from kernels.rms_norm import add_rms_norm, rms_norm
 from kernels.rotary_embedding import rotary_embedding
@@ -17,7 +17,6 @@ from kernels.store_kv import store_kv
 __all__ = [
     "AttentionMetadata",
     "Packed",
-    "PackedWeight",
     "add_rms_norm",
     "gelu_mul",
     "pack_int8_weight",

@@ -7,13 +7,15 @@ import torch
 from kernels import native
 from kernels.native.packed_weight import INT8_STEP, PackedInt8Weight, PackedWeight
 
-__all__ = ["Packed", "PackedWeight", "pack_int8_weight", "pack_weight"]
-
 
 class Packed(Protocol):
     """x [num_rows, in_features] fp32 to [num_rows, out_features] fp32."""
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor: ...
+
+    def rows(self, index: torch.Tensor) -> torch.Tensor:
+        """Rows of the weight by their numbers: an embedding need not be kept a second time."""
+        ...
 
 
 def pack_weight(weight: torch.Tensor, bias: torch.Tensor | None) -> PackedWeight | None:

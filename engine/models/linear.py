@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
-from kernels import Packed, PackedWeight, pack_int8_weight, pack_weight
+from kernels import Packed, pack_int8_weight, pack_weight
 
 has_onednn: Callable[[], bool] = torch.backends.mkldnn.is_available
 
@@ -20,8 +20,9 @@ class Linear:
     def __init__(
         self, weight: torch.Tensor, bias: torch.Tensor | None = None, *, int8: bool = False
     ) -> None:
-        packed = pack_int8_weight(weight, bias) if int8 else None
-        self._compute: Packed = packed or pack_weight(weight, bias) or _in_pytorch(weight, bias)
+        packed: Packed | None = pack_int8_weight(weight, bias) if int8 else None
+        self._packed = packed or pack_weight(weight, bias)
+        self._compute = self._packed or _in_pytorch(weight, bias)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return self._compute(x)
@@ -29,10 +30,12 @@ class Linear:
     @property
     def rows(self) -> Callable[[torch.Tensor], torch.Tensor] | None:
         """What gives rows of the weight by their numbers, if it is kept so that it can."""
-        return self._compute.rows if isinstance(self._compute, PackedWeight) else None
+        return self._packed.rows if self._packed else None
 
 
-def _in_pytorch(weight: torch.Tensor, bias: torch.Tensor | None) -> Packed:
+def _in_pytorch(
+    weight: torch.Tensor, bias: torch.Tensor | None
+) -> Callable[[torch.Tensor], torch.Tensor]:
     on_cpu = weight.device.type == "cpu" and weight.dtype == torch.float32
     if not (on_cpu and has_onednn()):
         return lambda x: F.linear(x, weight, bias)

@@ -37,7 +37,8 @@ def open_gguf(file: GgufFile) -> Checkpoint:
 
     def tensor(name: str) -> torch.Tensor:
         array = _translated(file.array(gguf_names[name]), name, config, architecture)
-        return torch.from_numpy(np.array(array, dtype=np.float32))
+        # A copy only of what is still the file's own, which may not be written to.
+        return torch.from_numpy(np.require(array, np.float32, ["C", "W"]))
 
     return Checkpoint(
         source=str(file.path),

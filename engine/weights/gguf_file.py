@@ -3,7 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from engine.errors import ModelUnusable
+
+_ROWS_AT_ONCE = 4096
 
 
 class GgufFile:
@@ -49,4 +53,14 @@ class GgufFile:
     def array(self, name: str) -> Any:
         """The tensor as an fp32 numpy array, rows first."""
         tensor = self._tensors[name]
-        return self._dequantize(tensor.data, tensor.tensor_type)
+        data, kind = tensor.data, tensor.tensor_type
+        if len(data) <= _ROWS_AT_ONCE:
+            return self._dequantize(data, kind)
+        # By parts: on its way from one type to the other a matrix is in memory three times.
+        parts = range(0, len(data), _ROWS_AT_ONCE)
+        first = self._dequantize(data[:_ROWS_AT_ONCE], kind)
+        whole = np.empty((len(data), *first.shape[1:]), dtype=np.float32)
+        for start in parts:
+            stop = start + _ROWS_AT_ONCE
+            whole[start:stop] = self._dequantize(data[start:stop], kind)
+        return whole

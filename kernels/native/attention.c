@@ -106,9 +106,9 @@ INLINE void attend_few(const struct step *step, const int32_t *rows, int tile,
         score_in_place(q, places, next, scratch->scores, dim, type, n);
     soften_block(step, rows, 0, tile, scratch, shrink, first, n);
     if (type == FP32)
-        weigh_in_place(scratch->scores, places, shrink, out, dim, FP32, n);
+        weigh_in_place(scratch->scores, places, next, shrink, out, dim, FP32, n);
     else
-        weigh_in_place(scratch->scores, places, shrink, out, dim, type, n);
+        weigh_in_place(scratch->scores, places, next, shrink, out, dim, type, n);
 }
 
 /* Each number of vectors is code of its own: they are held in registers. */

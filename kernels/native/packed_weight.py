@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from kernels.native.library import call
 
 COLUMNS = 16  # as in product.h
+PAIR = 2  # as in linear_int8.c
 INT8_STEP = 16  # inputs that are narrowed at once
 # Rows in int16 have this many steps at most, and fewer where a sum of products could overflow.
 MAX_LIMIT = 8191
@@ -69,6 +70,12 @@ class PackedInt8Weight:
         weight = (self._packed, self._scales, self._bias)
         call("gm_linear_int8", self._product(num_rows), x, *weight, narrowed, units, out)
         return out
+
+    def rows(self, index: torch.Tensor) -> torch.Tensor:
+        """The weight's own rows, as they were rounded."""
+        pairs = self._packed.view(len(self._packed), -1, COLUMNS, PAIR)
+        whole = pairs[index // COLUMNS, :, index % COLUMNS].flatten(1)
+        return whole * self._scales[index].unsqueeze(1)
 
     def _product(self, rows: int) -> Product:
         return Product(rows, self._inputs, self._outputs, torch.get_num_threads(), self._limit)

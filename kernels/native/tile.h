@@ -9,6 +9,7 @@
 #define MAX_DIM 256 /* of a head */
 #define BLOCK 6     /* query vectors in registers at a time */
 #define FEW 4       /* so few that they meet the keys where these lie */
+#define LINE 64     /* bytes of a line of cache */
 
 /* Where one head's keys and values of a tile lie. */
 struct places {
@@ -33,14 +34,12 @@ static void load_tile(const struct places *places, enum dtype type, int dim, flo
                             load8(places->v[j], i, type));
 }
 
-/* Ask for the keys and values of eight places before they are needed. */
-INLINE void fetch(const struct places *places, int from, int64_t bytes)
+/* Ask for numbers `at` to `at` + count before they are needed. */
+INLINE void fetch(const char *from, int at, int count, enum dtype type)
 {
-    for (int j = from; j < from + 2 * LANES; j++)
-        for (int64_t i = 0; i < bytes; i += 64) {
-            _mm_prefetch(places->k[j] + i, _MM_HINT_T1);
-            _mm_prefetch(places->v[j] + i, _MM_HINT_T1);
-        }
+    const int size = type == FP32 ? 4 : 2;
+    for (int i = at * size; i < (at + count) * size; i += LINE)
+        _mm_prefetch(from + i, _MM_HINT_T1);
 }
 
 /* `score` for vectors so few that to copy the keys would cost more than it saves: then reading
@@ -52,7 +51,8 @@ INLINE void score_in_place(const float *q, const struct places *places, const st
         __m256 sums[2][FEW];
         for (int r = 0; r < n; r++)
             sums[0][r] = sums[1][r] = _mm256_setzero_ps();
-        fetch(next, j, dim * (type == FP32 ? 4 : 2));
+        for (int m = 0; m < 2 * LANES; m++)
+            fetch(next->k[j + m], 0, dim, type);
         for (int i = 0; i < dim; i += LANES)
             for (int half = 0; half < 2; half++) {
                 __m256 part[LANES];
@@ -72,8 +72,9 @@ INLINE void score_in_place(const float *q, const struct places *places, const st
 }
 
 /* Eight times `wide` of the dimensions of `weigh_in_place`. */
-INLINE void weigh_part(const float *weights, const struct places *places, const float *shrink,
-                       float *out, int dim, int i, const int type, const int n, const int wide)
+INLINE void weigh_part(const float *weights, const struct places *places,
+                       const struct places *next, const float *shrink, float *out, int dim, int i,
+                       const int type, const int n, const int wide)
 {
     __m256 sums[FEW][4];
     for (int r = 0; r < n; r++)
@@ -82,6 +83,7 @@ INLINE void weigh_part(const float *weights, const struct places *places, const 
                                        _mm256_broadcast_ss(shrink + r));
     for (int j = 0; j < TILE; j++) {
         __m256 value[4];
+        fetch(next->v[j], i, wide * LANES, type);
         for (int w = 0; w < wide; w++)
             value[w] = load8(places->v[j], i + w * LANES, type);
         for (int r = 0; r < n; r++) {
@@ -96,14 +98,15 @@ INLINE void weigh_part(const float *weights, const struct places *places, const 
 }
 
 /* `weigh` for them. */
-INLINE void weigh_in_place(const float *weights, const struct places *places, const float *shrink,
-                           float *out, int dim, const int type, const int n)
+INLINE void weigh_in_place(const float *weights, const struct places *places,
+                           const struct places *next, const float *shrink, float *out, int dim,
+                           const int type, const int n)
 {
     int i = 0;
     for (; i + 4 * LANES <= dim; i += 4 * LANES)
-        weigh_part(weights, places, shrink, out, dim, i, type, n, 4);
+        weigh_part(weights, places, next, shrink, out, dim, i, type, n, 4);
     for (; i < dim; i += LANES)
-        weigh_part(weights, places, shrink, out, dim, i, type, n, 1);
+        weigh_part(weights, places, next, shrink, out, dim, i, type, n, 1);
 }
 
 /* scores[n][j] = q[n] . k[j] */

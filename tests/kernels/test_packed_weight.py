@@ -101,3 +101,13 @@ def test_a_packed_weight_gives_its_rows_back():
     rows = pack_weight(weight, None).rows(index)
 
     assert torch.equal(rows, weight[index])
+
+
+def test_an_int8_weight_gives_its_rows_back_as_it_rounded_them():
+    _, weight, _ = make(48, 33, 1, biased=False)
+    index = torch.tensor([0, 32, 17, 17])
+
+    rows = pack_int8_weight(weight, None).rows(index)
+
+    scale = weight.abs().amax(1, keepdim=True) / 127
+    assert_matches(rows, ((weight / scale).round() * scale)[index].double())
