@@ -6,17 +6,20 @@ that cannot run, this says why, and it takes away what an earlier version of the
 """
 
 import logging
+import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from uuid import UUID
 
 import orjson
+from sqlalchemy.orm import Session
 
 from jobs import drops
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell
 from jobs.drops import EndedObject
-from jobs.errors import RequestRefused, StorageRefused, StorageUnavailable
+from jobs.errors import QuotaExceeded, RequestRefused, StorageRefused, StorageUnavailable
+from jobs.files import NewFile
 from jobs.locations import Location, of_result
 from jobs.models import Drop, JobState
 from jobs.references import read_reference
@@ -27,6 +30,7 @@ log = logging.getLogger(__name__)
 _PAGE = 1000
 _MAX_TAKEN = 100  # of one folder in one round, so that none waits for another's thousands
 _MAX_TOLD = 100
+_REST = 60.0  # seconds, of a folder whose tenant has no room for what was read
 
 
 class DropWatch:
@@ -35,12 +39,15 @@ class DropWatch:
         self._storage = storage
         self._doorbell = doorbell
         self._unreadable = set[UUID]()  # drop folders of which it has been said
+        self._rests_until = dict[UUID, float]()  # by drop folder, on this process's clock
 
     def look(self) -> None:
         """One round over all folders."""
         with self._sessions() as session:
             watched = drops.watched(session)
         for drop in watched:
+            if time.monotonic() < self._rests_until.get(drop.id, 0.0):
+                continue
             try:
                 self._look_into(drop)
                 self._unreadable.discard(drop.id)
@@ -75,13 +82,20 @@ class DropWatch:
                 drops.check_room(session, drop, found)
             new = read_reference(self._storage, location, tenant_id=drop.tenant_id)
             with self._sessions.begin() as session:
-                taken = drops.take(session, drop, new)
+                taken = self._taken(session, drop, new)
         except RequestRefused as refusal:  # changed or gone meanwhile, or over a quota
             log.warning("%s waits for the next round: %s", location, refusal)
             return
         if taken:
             log.info("%s is a batch now", location)
             self._doorbell.ring(CONTROL)
+
+    def _taken(self, session: Session, drop: Drop, new: NewFile) -> bool:
+        try:
+            return drops.take(session, drop, new)
+        except QuotaExceeded:
+            self._rests_until[drop.id] = time.monotonic() + _REST  # all of it was read for nothing
+            raise
 
     def _tell(self) -> None:
         with self._sessions() as session:

@@ -1,5 +1,6 @@
 """What is put into a drop folder becomes a batch once, and its results lie beside it."""
 
+import re
 import threading
 import uuid
 from dataclasses import replace
@@ -15,7 +16,9 @@ from jobs.locations import Location
 from jobs.quotas import Limits
 from jobs.references import read_reference
 from jobs.requests import CHAT_COMPLETIONS
+from jobs.settings import StorageSettings
 from jobs.storage import Storage
+from tests.fixtures.changing_proxy import changed
 from tests.fixtures.work import Work, custom_ids
 from tests.integration.worker.drops.scene import Run, batches, fail_with, line, watch_folder
 from worker.control.drops import DropWatch
@@ -151,6 +154,30 @@ def test_a_file_waits_until_its_tenant_has_room(
     watch.look()
 
     assert batches(work) == ["in/a.jsonl"]
+
+
+def test_a_file_that_was_read_for_nothing_is_not_read_again_at_once(
+    work: Work,
+    folder: Location,
+    outside: Storage,
+    storage_settings: StorageSettings,
+    broker_url: str,
+) -> None:
+    limit(work, Limits(1, None, None, None, None))
+    outside.put("in/a.jsonl", line("r0") + line("r1"))
+    asked = list[bytes]()
+
+    def note(data: bytes) -> bytes:
+        asked.extend(re.findall(rb"^GET \S*in/a\.jsonl", data))
+        return data
+
+    with changed(storage_settings, asked=note) as settings:
+        watch = DropWatch(work.sessions, Storage(settings), Doorbell(broker_url))
+        watch.look()
+        watch.look()
+
+    assert len(asked) == 1
+    assert batches(work) == []
 
 
 def limit(work: Work, limits: Limits) -> None:
