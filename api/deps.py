@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from api.services import Services
-from jobs import quotas
+from jobs import ids, quotas
 from jobs.errors import NotAuthenticated, NotFound
-from jobs.ids import parse
 from jobs.keys import Caller
+from jobs.models import JobKind
 
 
 async def services(request: Request) -> Services:
@@ -64,11 +64,24 @@ def _take_turn(services: Services, tenant_id: UUID, rate: float) -> None:
 CurrentCaller = Annotated[Caller, Depends(caller)]
 
 
+_NOUNS = {
+    ids.FILE: "file",
+    ids.UPLOAD: "upload",
+    ids.PART: "part",
+    ids.ENDPOINT: "webhook endpoint",
+    ids.DELIVERY: "delivery",
+    ids.JOB_PREFIX[JobKind.REQUEST]: "job",
+    ids.JOB_PREFIX[JobKind.BATCH]: "batch",
+}
+
+
 def row_id(prefix: str, name: str, *, param: str) -> UUID:
     """The id behind a public name.  Raises NotFound for any text that names nothing."""
-    found = parse(prefix, name)
+    found = ids.parse(prefix, name)
     if found is None:
-        raise NotFound(f"'{param}' is not an id of ours; those begin with '{prefix}'.", param=param)
+        noun = _NOUNS[prefix]
+        hint = "" if name.startswith(prefix) else f" The id of a {noun} begins with '{prefix}'."
+        raise NotFound(f"There is no {noun} {name[:80]!a}.{hint}", param=param)
     return found
 
 

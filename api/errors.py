@@ -10,10 +10,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from jobs.errors import (
     BodyRefused,
@@ -37,6 +39,8 @@ from jobs.errors import (
     TooLarge,
     UnknownParameter,
 )
+from jobs.faults import words
+from jobs.requests import BODIES
 
 STATUS: dict[type[RequestRefused], int] = {
     FileChanged: 409,
@@ -96,7 +100,7 @@ def refuse(
 
 def refusal_of(error: ValidationError | RequestValidationError) -> RequestRefused:
     """The first fault of a body or of parameters, as the domain would have said it."""
-    fault = error.errors()[0]
+    fault: ErrorDetails = error.errors()[0]
     location = [str(part) for part in fault["loc"]]
     param = ".".join(location) or None
     match fault["type"]:
@@ -107,11 +111,7 @@ def refusal_of(error: ValidationError | RequestValidationError) -> RequestRefuse
                 f"'{param}' is not a parameter of this call. Leave it out, or check its spelling.",
                 param=param,
             )
-    return InvalidValue(f"'{param or 'body'}': {_sentence(fault['msg'])}", param=param)
-
-
-def _sentence(message: str) -> str:
-    return message.removeprefix("Value error, ").rstrip(".") + "."
+    return InvalidValue(f"'{param or 'body'}': {words(fault).rstrip('.')}.", param=param)
 
 
 def _kind(status: int) -> str:
@@ -140,8 +140,24 @@ def _parameters(request: Request, error: Any) -> Response:
 
 def _routing(request: Request, error: Any) -> Response:
     code = _ROUTING.get(error.status_code, "invalid_request")
-    message = f"{request.method} {request.url.path}: {error.detail}."
+    hint = _where_else(request) if error.status_code == 404 else ""
+    message = f"{request.method} {request.url.path}: {error.detail}.{hint}"
     return refuse(error.status_code, message, code=code, headers=dict(error.headers or {}))
+
+
+def _where_else(request: Request) -> str:
+    """What to call instead of a path that nobody answers: most who do leave out /v1, or want an
+    endpoint that a batch engine has not."""
+    path = request.url.path
+    elsewhere = {**request.scope, "path": f"/v1{path}"}
+    if any(route.matches(elsewhere)[0] is not Match.NONE for route in request.app.routes):
+        return f" It is /v1{path}: the base URL of a client ends in /v1."
+    if path.startswith("/v1/"):
+        return (
+            f" Not supported here; models answer {' and '.join(sorted(BODIES))}, one by one or in"
+            " batches, and /docs has every call."
+        )
+    return ""
 
 
 def _gone(_: Request, __: Exception) -> Response:

@@ -52,11 +52,11 @@ def said(errors: Sequence[ErrorDetails], sent: Any) -> Fault:
     deepest = max(about, key=lambda error: len(_path(error, sent)))
     path = _path(deepest, sent)
     same = [error for error in about if _path(error, sent) == path]
-    first, *others = dict.fromkeys(_words(error) for error in same)
-    words = " or ".join([first, *(other.removeprefix("must be ") for other in others)])
+    first, *others = dict.fromkeys(words(error) for error in same)
+    sentence = " or ".join([first, *(other.removeprefix("must be ") for other in others)])
     if len(path) > 2 and path[-1] == "type" and path[-3] == "content":
-        words = _NOT_TEXT
-    return Fault(".".join(map(str, path)), deepest["type"], words.rstrip(".") + ".")
+        sentence = _NOT_TEXT
+    return Fault(".".join(map(str, path)), deepest["type"], sentence.rstrip(".") + ".")
 
 
 def unknown(errors: Iterable[ErrorDetails]) -> list[str]:
@@ -68,12 +68,13 @@ def unknown(errors: Iterable[ErrorDetails]) -> list[str]:
     ]
 
 
-def _words(error: ErrorDetails) -> str:
-    words = _WORDS.get(error["type"])
-    if words is None:
+def words(error: ErrorDetails) -> str:
+    """What is wrong, without where, and without a full stop at its end."""
+    ours = _WORDS.get(error["type"])
+    if ours is None:
         return error["msg"].removeprefix("Value error, ")
     context = error.get("ctx", {})
-    return words.format(**{name: _as_json(value) for name, value in context.items()})
+    return ours.format(**{name: _as_json(value) for name, value in context.items()})
 
 
 def _as_json(value: Any) -> Any:

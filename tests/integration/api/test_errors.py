@@ -83,6 +83,38 @@ def test_an_unknown_route_is_a_404_of_the_same_shape(tenant: Tenant) -> None:
     assert error_of(answer)["code"] == "unknown_url"
 
 
+@pytest.mark.parametrize("path", ["/batches", "/files/file-1/content", "/chat/completions"])
+def test_a_base_url_without_v1_is_told_what_is_missing(tenant: Tenant, path: str) -> None:
+    answer = tenant.http.post(path, json={})
+
+    assert answer.status_code == 404
+    assert f"It is /v1{path}: the base URL of a client ends in /v1." in error_of(answer)["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/embeddings", "/v1/moderations"])
+def test_an_endpoint_that_is_not_supported_names_those_that_are(tenant: Tenant, path: str) -> None:
+    message = error_of(tenant.http.post(path, json={}))["message"]
+
+    assert "Not supported here" in message
+    assert "/v1/chat/completions and /v1/completions" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("file-abc", "There is no file 'file-abc'."),
+        ("night.jsonl", "There is no file 'night.jsonl'. The id of a file begins with 'file-'."),
+    ],
+)
+def test_an_id_that_names_nothing_is_said_to_name_nothing(
+    tenant: Tenant, name: str, says: str
+) -> None:
+    answer = tenant.http.get(f"/v1/files/{name}")
+
+    assert answer.status_code == 404
+    assert error_of(answer)["message"] == says
+
+
 def test_a_wrong_method_is_a_405_that_says_which_are_right(tenant: Tenant) -> None:
     answer = tenant.http.put("/v1/jobs")
 
