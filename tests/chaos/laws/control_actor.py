@@ -5,15 +5,21 @@ What it has begun it may go on with long after another has taken it over.
 """
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
+
+from sqlalchemy import text
 
 from jobs import deliveries, finishing, planning, workers
 from jobs.database import Sessions
 from jobs.deliveries import DeliveryLease, Outcome
 from jobs.doorbell import Doorbell
 from jobs.finishing import FinalizeLease
+from jobs.job_leases import JobLease
 from jobs.models import WorkerKind
 from jobs.planning import PlanLease
 from jobs.secrets import Secrets
@@ -26,6 +32,12 @@ from worker.control.rescuer import Rescuer
 from worker.control.sweeper import Sweeper
 
 TTL = timedelta(minutes=20)
+_LOOK = text("""
+    SELECT owner, attempt, state, total, output_file_id, error_file_id,
+           (SELECT count(*) FROM shards WHERE job_id = :id),
+           (SELECT count(*) FROM requests WHERE job_id = :id)
+      FROM jobs WHERE id = :id
+""")
 
 
 @dataclass(slots=True)
@@ -93,7 +105,7 @@ class ControlActor:
     def go_on_planning(self) -> None:
         if self.plans:
             lease = self.plans.pop()
-            with self.hands.holding(lease.job_id, lease.attempt):
+            with self._working_on(lease):
                 self.planner.plan_leased(lease)
 
     def begin_final(self) -> None:
@@ -104,8 +116,27 @@ class ControlActor:
     def go_on_finalizing(self) -> None:
         if self.finals:
             lease = self.finals.pop()
-            with self.hands.holding(lease.job_id, lease.attempt):
+            with self._working_on(lease):
                 self.finalizer.finalize_leased(lease)
+
+    @contextmanager
+    def _working_on(self, lease: JobLease) -> Iterator[None]:
+        """Law 4: a lease that has passed on changes nothing of its job."""
+        with self.hands.holding(lease.job_id, lease.attempt):
+            before = self._look_at(lease)
+            yield
+        if before[:2] != (lease.owner, lease.attempt):
+            assert self._look_at(lease) == before, "a zombie changed a job"
+
+    def _look_at(self, lease: JobLease) -> tuple[Any, ...]:
+        with self.sessions() as session:
+            return tuple(session.execute(_LOOK, {"id": lease.job_id}).one())
+
+    def go_on_with_all(self) -> None:
+        while self.plans:
+            self.go_on_planning()
+        while self.finals:
+            self.go_on_finalizing()
 
     def begin_call(self) -> None:
         with self.sessions.begin() as session:

@@ -137,6 +137,11 @@ class InferenceActor:
         for held in list(self.runs):
             self.answer(held, _ALL)
 
+    def meddle_with(self, shards: set[int]) -> None:
+        """Write a row of each of these shards that is in hand."""
+        for held in [held for held in self.runs if held.shard_id in shards]:
+            self.answer(held, 1)
+
     def answer(self, held: Held, most: int) -> None:
         """Flush up to `most` rows of a shard, and settle it with its last one."""
         run = self.runs[held]

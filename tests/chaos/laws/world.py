@@ -146,55 +146,40 @@ class World:
 
     def end(self) -> None:
         """All who acted are dead now.  Whatever they left, healthy processes bring it to its end,
-        after which the dead, should they come back, change nothing."""
-        ghosts, leaders = self.workers, self.controls
+        and the dead, when they come back, change nothing."""
+        workers, controls = self.workers, self.controls
         self.workers, self.controls = [], []
         self.hire_worker()
         self.hire_control()
-        self._let_all_run()
+        for job_id in self._open_batches():
+            self._set_paused(job_id, paused=False)
         for _ in range(_ROUNDS):
             if self.work.scalar(_OPEN) == 0:
                 break
-            self._round(ghosts)
+            self._round(workers, controls)
         assert self.work.scalar(_OPEN) == 0, "a job does not end"
-        self._come_back(ghosts, leaders)
+        for ghost in workers:
+            ghost.answer_all()
         self.witness.look()
         self._read_all_files()
 
-    def _let_all_run(self) -> None:
-        for job_id in self._open_batches():
-            self._set_paused(job_id, paused=False)
-
-    def _round(self, ghosts: list[InferenceActor]) -> None:
-        (worker,), (leader,) = self.workers, self.controls
+    def _round(self, workers: list[InferenceActor], controls: list[ControlActor]) -> None:
+        """Healthy processes do what there is; the dead meddle while they are at it."""
+        (worker,), (control,) = self.workers, self.controls
         worker.beat()
-        leader.beat()
-        leader.rescue()
-        leader.sweep()
-        while leader.plan():
-            pass
+        control.beat()
+        control.rescue()
+        control.sweep()
+        control.begin_plan()
+        control.begin_final()
         worker.claim_and_start()
-        self._haunt(worker, ghosts)
+        for ghost in workers:
+            ghost.meddle_with({held.shard_id for held in worker.runs})
+        for leader in controls:
+            leader.go_on_with_all()
+        control.go_on_with_all()
         worker.answer_all()
-        while leader.finalize():
-            pass
         self.pass_time(_ROUND)
-
-    def _haunt(self, heir: InferenceActor, ghosts: list[InferenceActor]) -> None:
-        """The dead write a row of what the living hold now."""
-        inherited = {held.shard_id for held in heir.runs}
-        for ghost in ghosts:
-            for held in [held for held in ghost.runs if held.shard_id in inherited]:
-                ghost.answer(held, 1)
-
-    def _come_back(self, ghosts: list[InferenceActor], leaders: list[ControlActor]) -> None:
-        for ghost in ghosts:
-            ghost.answer_all()
-        for leader in leaders:
-            while leader.plans:
-                leader.go_on_planning()
-            while leader.finals:
-                leader.go_on_finalizing()
 
     def _read_all_files(self) -> None:
         self._objects_are_what_rows_say()
