@@ -1,6 +1,7 @@
 """`python -m api`: serves the API until SIGTERM or Ctrl-C, then finishes what it has begun."""
 
 import argparse
+import resource
 import signal
 import socket
 import sys
@@ -19,6 +20,7 @@ from jobs.storage_probe import probe
 
 # Seconds that open requests have after SIGTERM.  Waiting ones are let go at once.
 _GRACE = 20
+_OPEN_FILES = 65_536
 _BACKLOG = 2048
 
 
@@ -30,6 +32,7 @@ def main() -> None:
     options = _options()
     settings = read(ApiSettings)
     logs.log_to_stderr(settings.logs.format)
+    _allow_many_connections()
     listener = _listen(options.host, options.port)
     with connected(settings, stopping=lambda: server.should_exit) as services:
         _check(services)
@@ -51,6 +54,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
     return parser.parse_args()
+
+
+def _allow_many_connections() -> None:
+    """Each client that waits is an open file, and shells allow 1,024 of them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _listen(host: str, port: int) -> socket.socket:
