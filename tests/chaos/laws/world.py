@@ -1,5 +1,6 @@
 """The world of the actors: clients, time, lightning, and how it is all brought to its end."""
 
+import hashlib
 from datetime import timedelta
 from uuid import UUID
 
@@ -191,10 +192,12 @@ class World:
 
     def _objects_are_what_rows_say(self) -> None:
         """I3."""
-        query = text("SELECT storage_key, bytes FROM segments")
+        query = text("SELECT storage_key, bytes, sha256 FROM segments")
         with self.work.sessions() as session:
             for row in session.execute(query):
-                assert len(self.storage.read(row.storage_key)) == row.bytes, row.storage_key
+                content = self.storage.read(row.storage_key)
+                found = (len(content), hashlib.sha256(content).hexdigest())
+                assert found == (row.bytes, row.sha256), row.storage_key
 
     def _answers_every_request_once(self, job: Job) -> None:
         """I4, I5 and law 8."""
