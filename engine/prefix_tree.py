@@ -123,12 +123,25 @@ class PrefixTree:
                 return index
         return len(path)
 
-    def fill(self, node: Node, block: int) -> None:
-        """`block` now holds the node's K and V.  A node that has a block already keeps it."""
+    def fill(self, node: Node, block: int) -> int | None:
+        """`block`, which somebody holds, now has the node's K and V.
+
+        A node that has a block already keeps it, unless that one is idle: it is returned then, for
+        one that is held is worth more than two.
+        """
         node.owner = None
-        if node.block is None:
-            node.block = block
-            self._node_of_block[block] = node
+        twin = node.block
+        if twin is not None and not self._is_idle(twin):
+            return None
+        if twin is not None:
+            self._forget_block(twin)
+        node.block = block
+        self._node_of_block[block] = node
+        return twin
+
+    def names(self, block: int) -> bool:
+        """Whether the block is a node's, and so must keep what it holds."""
+        return block in self._node_of_block
 
     def revive(self, nodes: Iterable[Node]) -> list[int]:
         """Return the nodes' blocks for use: from now on they are not idle."""
@@ -151,10 +164,8 @@ class PrefixTree:
 
     def evict(self) -> int:
         """Forget the idle block that is least worth keeping and return it."""
-        queue = self._spare or self._wanted
-        block, node = queue.popitem(last=False)
-        node.block = None
-        del self._node_of_block[block]
+        block, node = next(iter((self._spare or self._wanted).items()))
+        self._forget_block(block)
         if not node.is_needed:
             self._forget(node)
         return block
@@ -189,6 +200,12 @@ class PrefixTree:
             self._forget(node)
         elif self._wanted.pop(node.block, None) is not None:
             self._spare[node.block] = node
+
+    def _forget_block(self, block: int) -> None:
+        """An idle block no longer holds what its node names."""
+        self._spare.pop(block, None)
+        self._wanted.pop(block, None)
+        self._node_of_block.pop(block).block = None
 
     def _is_idle(self, block: int) -> bool:
         return block in self._spare or block in self._wanted

@@ -180,6 +180,8 @@ class Scheduler:
             if node := self._blocks.computed_elsewhere(seq):
                 self._waiting.park_first(node)
                 continue
+            if self.room < 0 and self._waiting.is_behind_parked(seq):
+                return  # depth first, as long as not everything fits at once
             needed = self._blocks.missing(seq, self._forecast.total_tokens(seq))
             if needed > spare - self._kept_beside(seq):
                 return  # nobody overtakes

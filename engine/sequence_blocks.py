@@ -136,7 +136,9 @@ class SequenceBlocks:
             self._extend_path(seq)
         filled = seq.path[first:last]
         for index, node in enumerate(filled, start=first):
-            self._tree.fill(node, seq.block_table[index])
+            twin = self._tree.fill(node, seq.block_table[index])
+            if twin is not None:
+                self._pool.free(twin)
         if seq.tail is not None and seq.tail.owner == seq.seq_id and seq.has_computed_its_prompt:
             self._tails.fill(seq.tail, seq.block_table[seq.num_prompt_tokens // size])
             filled.append(seq.tail)
@@ -187,11 +189,15 @@ class SequenceBlocks:
         return seq.shares_tail and num_tokens > seq.num_prompt_tokens
 
     def _part_from_tail(self, seq: Sequence) -> list[tuple[int, int]]:
-        """Give it a block of its own for its prompt's end: a copy, unless nobody else is left."""
+        """Give it a block of its own for its prompt's end: a copy, unless nobody else is left.
+
+        Whoever computed the block may have filled it: then its node names what lies behind the
+        prompt's end too, and it must stay.
+        """
         seq.shares_tail = False
         place = seq.num_prompt_tokens // self.block_size
         shared = seq.block_table[place]
-        if self._pool.references(shared) == 1:
+        if self._pool.references(shared) == 1 and not self._tree.names(shared):
             return []
         [seq.block_table[place]] = self._pool.take(1)
         self._release(shared)

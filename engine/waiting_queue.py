@@ -9,6 +9,7 @@ stays in the heap until it comes up.  A parked sequence is out of the heap until
 for is settled, so nobody looks at it in vain at every step.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
@@ -29,6 +30,7 @@ class WaitingQueue:
         self._longest_first = False
         self._heap: list[tuple[Rank, Sequence]] = []
         self._parked: dict[Node, list[Sequence]] = {}
+        self._parked_priorities = Counter[int]()
         self._num_waiting = 0
 
     def __len__(self) -> int:
@@ -62,6 +64,7 @@ class WaitingQueue:
         """Set the first sequence aside until `wake` is called with the node."""
         seq = heappop(self._heap)[1]
         seq.state = State.PARKED
+        self._parked_priorities[seq.priority] += 1
         self._parked.setdefault(node, []).append(seq)
 
     def wake(self, nodes: list[Node]) -> None:
@@ -71,10 +74,19 @@ class WaitingQueue:
         for node in nodes:
             for seq in self._parked.pop(node, ()):
                 if seq.state is State.PARKED:
+                    self._parked_priorities[seq.priority] -= 1
                     self._enqueue(seq)
+
+    def is_behind_parked(self, seq: Sequence) -> bool:
+        """Whether somebody who is set aside has its priority, or a higher one."""
+        return any(
+            count and priority >= seq.priority
+            for priority, count in self._parked_priorities.items()
+        )
 
     def drop(self, seq: Sequence) -> None:
         """Forget a waiting or parked sequence."""
+        self._parked_priorities[seq.priority] -= seq.state is State.PARKED
         seq.state = State.ENDED
         self._num_waiting -= 1
 

@@ -31,18 +31,20 @@ def test_until_they_write_choices_take_no_block_of_their_own():
     assert world.pool.num_held == 2
 
 
-def test_the_last_to_hold_a_shared_block_keeps_it_uncopied():
+@pytest.mark.parametrize(("tail", "copies"), [(2, 0), (3, 1)])
+def test_the_last_to_hold_a_shared_block_keeps_it_unless_its_owner_filled_it(tail, copies):
     world = World(num_blocks=32, block_size=4, max_tokens=64)
-    first, second = make_seq(0, PROMPT, 9), make_seq(1, PROMPT, 3)
+    prompt = [1] * 4 + [2] * tail
+    first, second = make_seq(0, prompt, 9), make_seq(1, prompt, 3)
     world.add(first, second)
     world.step()
-    world.step()
+    world.step()  # `first` writes the token behind its prompt
 
     world.abort(first)
     world.run()
 
-    assert world.copies == 0
-    assert second.token_ids == generate_alone(PROMPT, 3)
+    assert world.copies == copies
+    assert second.token_ids == generate_alone(prompt, 3)
 
 
 def test_another_takes_over_when_who_computes_the_last_block_is_aborted():

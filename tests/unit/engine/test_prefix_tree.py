@@ -108,3 +108,23 @@ def test_what_nobody_uses_and_no_block_holds_is_forgotten(tree):
 
     assert before is not after
     assert tree.num_live == 1
+
+
+def test_a_block_that_is_held_takes_the_place_of_an_idle_one_of_equal_tokens(tree):
+    path = tree.enter([1, 2], salt="")
+    make_resident(tree, path, [10])
+    tree.retire(10)
+
+    twin = tree.fill(path[0], 11)
+
+    assert twin == 10
+    assert tree.idle_blocks == set()
+    assert path[0].block == 11
+
+
+def test_of_two_held_blocks_of_equal_tokens_the_first_stays(tree):
+    path = tree.enter([1, 2], salt="")
+    make_resident(tree, path, [10])
+
+    assert tree.fill(path[0], 11) is None
+    assert path[0].block == 10

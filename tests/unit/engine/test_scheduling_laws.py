@@ -1,6 +1,6 @@
 """Laws of scheduler, pool and tree together, checked against the plainest thing that could be."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.forecast import LengthForecast
@@ -88,6 +88,11 @@ batches = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
+@example(  # the second of equal completions found the first one's idle block, and kept both
+    batch=[([0, 1, 2, 0, 1, 2, 1], n, None) for n in (1, 2, 3)] + [([0, 1, 0, 1], 1, None)] * 2,
+    world_sizes={"block_size": 4, "max_seqs": 3, "max_tokens": 6},
+    spare_blocks=1,
+)
 @given(batch=batches, world_sizes=sizes, spare_blocks=st.integers(0, 8))
 def test_no_block_of_the_tree_is_prefilled_twice_in_a_tight_pool_with_cancellations(
     batch, world_sizes, spare_blocks
