@@ -15,17 +15,14 @@ from jobs import finishing, reading
 from jobs.doorbell import CONTROL
 from jobs.errors import NotAllowedNow
 from jobs.keys import Caller
-from jobs.models import TERMINAL_STATES, JobKind
-from jobs.reading import JobView
+from jobs.models import JobKind
 
 
 async def after_wait(services: Services, caller: Caller, job_id: UUID, *, wait: float) -> JobObject:
     """The job once it has ended, or as it is after `wait` seconds.  Holds no thread meanwhile."""
-    found = await run_in_threadpool(view, services, caller, job_id)
-    if wait and found.job.state not in TERMINAL_STATES:
+    if wait and not await run_in_threadpool(_has_ended, services, caller, job_id):
         await services.watch.until_finished(job_id, timeout=wait)
-        found = await run_in_threadpool(view, services, caller, job_id)
-    return await run_in_threadpool(with_result, services, found)
+    return await run_in_threadpool(read, services, caller, job_id)
 
 
 async def unless_gone(
@@ -53,15 +50,19 @@ def abandon(services: Services, caller: Caller, job_id: UUID) -> None:
     services.doorbell.ring(CONTROL)  # it may be finalized at once
 
 
-def view(services: Services, caller: Caller, job_id: UUID) -> JobView:
+def _has_ended(services: Services, caller: Caller, job_id: UUID) -> bool:
     with services.sessions.begin() as session:
-        return reading.get_job(
+        return reading.has_ended(
             session, tenant_id=caller.tenant_id, kind=JobKind.REQUEST, job_id=job_id
         )
 
 
-def with_result(services: Services, found: JobView) -> JobObject:
+def read(services: Services, caller: Caller, job_id: UUID) -> JobObject:
     """The job with its result, read from S3 while no transaction is open."""
+    with services.sessions.begin() as session:
+        found = reading.get_job(
+            session, tenant_id=caller.tenant_id, kind=JobKind.REQUEST, job_id=job_id
+        )
     place = found.result
     if place is None:
         return JobObject.of(found)

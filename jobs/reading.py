@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from sqlalchemy import select, text
+from sqlalchemy import ColumnElement, select, text
 from sqlalchemy.orm import Session
 
 from jobs import paging, queue_places
@@ -53,18 +53,29 @@ class JobPage:
 
 
 def get_job(session: Session, *, tenant_id: UUID, kind: JobKind, job_id: UUID) -> JobView:
-    job = session.scalar(
-        select(Job).where(
-            Job.tenant_id == tenant_id,
-            Job.kind == kind,
-            Job.id == job_id,
-            Job.deleted_at.is_(None),
-        )
-    )
+    job = session.scalar(select(Job).where(*_is_this(tenant_id, kind, job_id)))
     if job is None:
         raise NotFound(f"There is no {_NOUN[kind]} with this id.")
     (view,) = _views(session, [job])
     return replace(view, queue=_place(session, view), result=_result_place(session, job))
+
+
+def has_ended(session: Session, *, tenant_id: UUID, kind: JobKind, job_id: UUID) -> bool:
+    """All that a client who waits has to know at first.  Raises NotFound."""
+    query = select(Job.finished_at.is_not(None)).where(*_is_this(tenant_id, kind, job_id))
+    ended = session.scalar(query)
+    if ended is None:
+        raise NotFound(f"There is no {_NOUN[kind]} with this id.")
+    return ended
+
+
+def _is_this(tenant_id: UUID, kind: JobKind, job_id: UUID) -> list[ColumnElement[bool]]:
+    return [
+        Job.tenant_id == tenant_id,
+        Job.kind == kind,
+        Job.id == job_id,
+        Job.deleted_at.is_(None),
+    ]
 
 
 def of_new(session: Session, job: Job) -> JobView:

@@ -95,8 +95,7 @@ def cancel_job(
             session, tenant_id=caller.tenant_id, job_id=_id(job_id), kind=JobKind.REQUEST
         )
     background.add_task(services.doorbell.ring, CONTROL)  # it may be finalized at once
-    view = held_jobs.view(services, caller, _id(job_id))
-    return held_jobs.with_result(services, view)
+    return held_jobs.read(services, caller, _id(job_id))
 
 
 def _create(services: Services, once: Once, body: JobCreate) -> str:
