@@ -4,11 +4,11 @@ The segment's object is in S3 before, under a key that names shard and attempt. 
 `results` is the second guard behind the lease: a row that has a result never takes another.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import bindparam, text
-from sqlalchemy.dialects.postgresql import ARRAY, BIGINT, BOOLEAN, INTEGER
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from jobs import finishing, leases, rescue
@@ -49,7 +49,9 @@ _PUT = text("""
     WITH put AS (
         INSERT INTO results (job_id, index, segment_id, ok, start, length)
         SELECT :job_id, r.index, :segment_id, r.ok, r.start, r.length
-          FROM unnest(:indexes, :oks, :starts, :lengths) AS r (index, ok, start, length)
+          FROM unnest(CAST(:indexes AS integer[]), CAST(:oks AS boolean[]),
+                      CAST(:starts AS bigint[]), CAST(:lengths AS integer[]))
+               AS r (index, ok, start, length)
             ON CONFLICT DO NOTHING
         RETURNING index, ok
     )
@@ -61,12 +63,7 @@ _PUT = text("""
       FROM put
     HAVING count(*) > 0
     RETURNING id
-""").bindparams(
-    bindparam("indexes", type_=ARRAY(INTEGER)),
-    bindparam("oks", type_=ARRAY(BOOLEAN)),
-    bindparam("starts", type_=ARRAY(BIGINT)),
-    bindparam("lengths", type_=ARRAY(INTEGER)),
-)
+""")
 
 _DONE = text("SELECT index FROM results WHERE job_id = :job_id AND index = ANY(:indexes)")
 
@@ -116,12 +113,18 @@ def put(
             "input_tokens": segment.input_tokens,
             "cached_tokens": segment.cached_tokens,
             "output_tokens": segment.output_tokens,
-            "indexes": [row.index for row in rows],
-            "oks": [row.ok for row in rows],
-            "starts": [row.start for row in rows],
-            "lengths": [row.length for row in rows],
+            "indexes": _array(row.index for row in rows),
+            "oks": _array(row.ok for row in rows),
+            "starts": _array(row.start for row in rows),
+            "lengths": _array(row.length for row in rows),
         },
     )
+
+
+def _array(values: Iterable[int]) -> str:
+    """A Postgres array as text.  The driver would ask each element for its type, which takes ten
+    times as long: a tenth of a worker's time."""
+    return "{" + ",".join(map(str, values)) + "}"
 
 
 def flush_lost(session: Session, suspect: Suspect, segment: SegmentDraft) -> None:
