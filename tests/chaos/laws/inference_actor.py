@@ -138,8 +138,9 @@ class InferenceActor:
             self.answer(held, _ALL)
 
     def meddle_with(self, shards: set[int]) -> None:
-        """Write a row of each of these shards that is in hand."""
+        """Give up each of these shards that is in hand, and write a row of it."""
         for held in [held for held in self.runs if held.shard_id in shards]:
+            self._return_to_line(held)
             self.answer(held, 1)
 
     def answer(self, held: Held, most: int) -> None:
