@@ -68,7 +68,7 @@ def test_settings_that_cannot_be_met_are_refused(tiny_model_dir, settings, compl
 
 
 def test_a_model_that_is_not_there_is_refused():
-    with pytest.raises(ModelUnusable, match="no model at /nowhere/at-all: give the path of a folder"):
+    with pytest.raises(ModelUnusable, match="no model at /nowhere/at-all: give the path"):
         load(Path("/nowhere/at-all"))
 
 
