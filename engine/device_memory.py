@@ -1,5 +1,6 @@
 """How much memory the KV cache may take."""
 
+import ctypes
 from pathlib import Path
 
 import torch
@@ -19,6 +20,13 @@ def memory_for_kv(device: torch.device, *, memory_fraction: float, reserve: int)
         free, total = torch.cuda.mem_get_info(device)
         return int(free - total * (1 - memory_fraction)) - reserve
     return min(CPU_LIMIT, int(CPU_SHARE * _free_memory()))
+
+
+def give_back_freed_memory() -> None:
+    """Return to the system what this process has freed and its libc keeps, if it is GNU's."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _free_memory() -> int:

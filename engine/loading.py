@@ -10,6 +10,7 @@ import torch
 from engine.block_pool import BlockPool
 from engine.config import EngineConfig, EngineSettings
 from engine.determinism import determinism_report, refuse_unless_deterministic
+from engine.device_memory import give_back_freed_memory
 from engine.engine import Engine
 from engine.forecast import LengthForecast
 from engine.grammars import Grammars
@@ -45,7 +46,9 @@ def load_engine(
     """
     device, dtype = _settle_device(settings)
     checkpoint, tokenizer = open_model(model)
+    give_back_freed_memory()
     loaded = load_model(checkpoint, device=device, dtype=dtype)
+    give_back_freed_memory()
     config = resolve_config(settings, loaded.shape, device=device, dtype=dtype)
     vocab_size = loaded.shape.vocab_size
     grammars = Grammars(

@@ -19,4 +19,6 @@ def open_model(model: str) -> tuple[Checkpoint, Tokenizer]:
     if path.is_dir():
         return open_safetensors(path), load_hugging_face_tokenizer(path)
     file = GgufFile(path)
-    return open_gguf(file), load_gguf_tokenizer(file)
+    opened = open_gguf(file), load_gguf_tokenizer(file)
+    file.forget("tokenizer.")  # an object for each token and each merge: 200 MB
+    return opened

@@ -68,9 +68,10 @@ def ceilings(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> dict[str
     copy = seconds_per_call(lambda: target.copy_(source), device)
     x = torch.randn(sizes.square, sizes.square, dtype=dtype, device=device)
     product = seconds_per_call(lambda: F.linear(x, x), device)
+    # By digits, not places: a dry run on a busy machine is slow, and others divide by these.
     return {
-        "copy_gb_s": round(2e-9 * sizes.copied_bytes / copy, 1),
-        "gemm_tflop_s": round(2e-12 * sizes.square**3 / product, 3),
+        "copy_gb_s": float(f"{2e-9 * sizes.copied_bytes / copy:.4g}"),
+        "gemm_tflop_s": float(f"{2e-12 * sizes.square**3 / product:.4g}"),
     }
 
 

@@ -44,6 +44,11 @@ class GgufFile:
             raise ModelUnusable(f"{self.path} has no {key}")
         return self._fields[key].contents()
 
+    def forget(self, prefix: str) -> None:
+        """Give back the memory of the keys that begin so.  They are gone for good."""
+        for key in [key for key in self._fields if key.startswith(prefix)]:
+            del self._fields[key]
+
     def num_rows(self, name: str) -> int:
         return int(self._tensors[name].data.shape[0])
 

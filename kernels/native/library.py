@@ -56,10 +56,11 @@ def call(name: str, sizes: ctypes.Structure, *arguments: torch.Tensor | int | No
     """
     found = library()
     assert found is not None, "the dispatcher chooses this path only where there is a library"
-    pointers = (
-        ctypes.c_void_p(each.data_ptr()) if isinstance(each, torch.Tensor) else each
+    pointers = [
+        # To ask whether it is a tensor would take as long as all the rest here.
+        each if each is None or isinstance(each, int) else ctypes.c_void_p(each.data_ptr())
         for each in arguments
-    )
+    ]
     getattr(found, name)(ctypes.byref(sizes), *pointers)
 
 
