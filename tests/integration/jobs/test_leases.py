@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, create_engine, text
 
 from jobs import leases, results, workers
 from jobs.errors import LeaseLost
@@ -196,6 +196,14 @@ def test_rows_flushed_twice_are_counted_once(work: Work) -> None:
         assert results.finished(session, job_id, [0, 1, 2]) == {0, 1}
 
 
+@pytest.fixture
+def reader(database_url: str) -> Iterator[Engine]:
+    """Keeps its snapshots for as long as it likes: none of our limits ends it."""
+    engine = create_engine(database_url, isolation_level="REPEATABLE READ")
+    yield engine
+    engine.dispose()
+
+
 @pytest.mark.law("P24")
 @pytest.mark.parametrize("statistics", ["old", "new"])
 def test_a_claim_reads_the_head_of_the_line_whatever_lies_behind_it(
@@ -216,12 +224,12 @@ def test_a_claim_reads_the_head_of_the_line_whatever_lies_behind_it(
 
 @pytest.mark.law("P24")
 def test_beside_an_old_snapshot_a_claim_passes_what_has_died_and_reads_no_more_of_the_line(
-    work: Work, database: Engine
+    work: Work, reader: Engine
 ) -> None:
     job_id = work.add_planned_batch([1] * 3000, cost=1)
     me = work.add_worker()
-    with database.connect().execution_options(isolation_level="REPEATABLE READ") as reader:
-        reader.execute(text("SELECT count(*) FROM shards"))  # nothing that dies now is cleared away
+    with reader.connect() as old:
+        old.execute(text("SELECT count(*) FROM shards"))  # nothing that dies now is cleared away
         for _ in range(30):
             for lease in work.claim(me, room=20):
                 work.flush(lease, segment_of(job_id, [lease.shard_id]), complete=True)
