@@ -6,7 +6,7 @@ from enum import StrEnum
 
 _PAUSE = (0.2, 0.9)  # seconds between one fault and the next, at least and at most
 _LASTING = (0.5, 2.0)  # seconds, of a fault that ends by itself
-_FROZEN = (0.5, 5.0)  # some wake before their lease has lapsed, some long after
+_FROZEN = (0.5, 7.0)  # some wake before their lease has lapsed, some long after
 
 
 class Fault(StrEnum):
