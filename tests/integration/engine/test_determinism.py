@@ -28,8 +28,9 @@ KINDS = {
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wider")
-    shape = {"hidden_size": 192, "intermediate_size": 512, "num_attention_heads": 6, "head_dim": 32}
-    write_tiny_model(folder, **shape)
+    write_tiny_model(
+        folder, hidden_size=192, intermediate_size=512, num_attention_heads=6, head_dim=32
+    )
     return folder
 
 
