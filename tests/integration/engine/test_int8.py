@@ -16,8 +16,8 @@ compiled = pytest.mark.skipif(native.library() is None, reason="no C compiler, o
 
 NAME = "smollm2-135m-instruct"
 TEXTS = [
-    "The licences for most software are designed to take away your freedom to share and change it.",
-    "Water boils at a lower temperature on a mountain, because the air presses less on its surface.",
+    "A mill turns slowly all night, and by the morning every sack of grain has become flour.",
+    "Water boils at a lower temperature on a mountain, for the air presses less on its surface.",
     "def greatest(numbers):\n    best = numbers[0]\n    for number in numbers:\n",
 ]
 NUM_TOKENS = 24
