@@ -6,6 +6,8 @@ Revision ID: 0020
 Revises: 0013
 """
 
+from datetime import datetime
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -87,7 +89,7 @@ def _create_targets() -> None:
     )
 
 
-def _now(name: str) -> sa.Column[sa.DateTime]:
+def _now(name: str) -> sa.Column[datetime]:
     return sa.Column(
         name, sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False
     )

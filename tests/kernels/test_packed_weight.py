@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernels import native, pack_int8_weight, pack_weight
+from kernels.packed_weight import Packed
 from tests.kernels.ops.tolerance import assert_matches
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no C compiler, or no AVX2")
@@ -12,11 +13,24 @@ ROWS = (1, 5, 6, 7, 64, 131)
 SHAPES = [(16, 16), (32, 5), (576, 960), (48, 33), (1536, 40)]  # inputs, outputs
 
 
-def make(inputs, outputs, rows, *, biased):
+def make(shape, rows, *, biased):
+    inputs, outputs = shape
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(rows, inputs, generator=generator)
     weight = torch.randn(outputs, inputs, generator=generator) / inputs**0.5
     return x, weight, torch.randn(outputs, generator=generator) if biased else None
+
+
+def packed_fp32(weight, bias) -> Packed:
+    packed = pack_weight(weight, bias)
+    assert packed is not None
+    return packed
+
+
+def packed_int8(weight, bias) -> Packed:
+    packed = pack_int8_weight(weight, bias)
+    assert packed is not None
+    return packed
 
 
 def in_fp64(x, weight, bias):
@@ -29,9 +43,9 @@ def in_fp64(x, weight, bias):
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_product_is_that_of_fp64(shape, rows, biased):
-    x, weight, bias = make(*shape, rows, biased=biased)
+    x, weight, bias = make(shape, rows, biased=biased)
 
-    out = pack_weight(weight, bias)(x)
+    out = packed_fp32(weight, bias)(x)
 
     plain, gold = torch.nn.functional.linear(x, weight, bias), in_fp64(x, weight, bias)
     allowed = 4 * (plain - gold).abs().max() + 1e-6
@@ -39,18 +53,18 @@ def test_a_product_is_that_of_fp64(shape, rows, biased):
 
 
 def test_inputs_that_are_no_multiple_of_anything():
-    x, weight, bias = make(37, 19, 3, biased=True)
+    x, weight, bias = make((37, 19), 3, biased=True)
 
-    out = pack_weight(weight, bias)(x)
+    out = packed_fp32(weight, bias)(x)
 
     torch.testing.assert_close(out, in_fp64(x, weight, bias).float(), rtol=1e-5, atol=1e-6)
     assert pack_int8_weight(weight, bias) is None
 
 
-@pytest.mark.parametrize("pack", [pack_weight, pack_int8_weight])
+@pytest.mark.parametrize("pack", [packed_fp32, packed_int8])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_row_is_the_same_bit_for_bit_whatever_its_neighbours(pack, shape):
-    x, weight, bias = make(*shape, 131, biased=True)
+    x, weight, bias = make(shape, 131, biased=True)
     x[7] *= 1e6  # a neighbour that would widen a scale that they shared
     packed = pack(weight, bias)
 
@@ -63,12 +77,12 @@ def test_a_row_is_the_same_bit_for_bit_whatever_its_neighbours(pack, shape):
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_an_int8_product_is_exactly_that_of_the_rounded_numbers(shape, rows):
-    x, weight, bias = make(*shape, rows, biased=True)
+    x, weight, bias = make(shape, rows, biased=True)
     inputs = shape[0]
     limit = min(8191, (2**31 - 1) // (127 * inputs))
     unit, scale = x.abs().amax(1) / limit, weight.abs().amax(1) / 127
 
-    out = pack_int8_weight(weight, bias)(x)
+    out = packed_int8(weight, bias)(x)
 
     # Rounded as the kernel rounds: a number on the border goes to the nearer even one.
     whole_x = (x * (torch.tensor(float(limit)) / x.abs().amax(1, keepdim=True))).round().double()
@@ -81,13 +95,13 @@ def test_an_int8_product_of_the_largest_numbers_does_not_overflow():
     inputs = 8192
     x, weight = torch.full((1, inputs), 3.0), torch.full((16, inputs), 2.0)
 
-    out = pack_int8_weight(weight, None)(x)
+    out = packed_int8(weight, None)(x)
 
     torch.testing.assert_close(out, torch.full((1, 16), 6.0 * inputs))
 
 
 def test_rows_of_zeros_stay_zeros():
-    packed = pack_int8_weight(torch.zeros(16, 32), None)
+    packed = packed_int8(torch.zeros(16, 32), None)
 
     out = packed(torch.zeros(2, 32))
 
@@ -95,19 +109,19 @@ def test_rows_of_zeros_stay_zeros():
 
 
 def test_a_packed_weight_gives_its_rows_back():
-    _, weight, _ = make(48, 33, 1, biased=False)
+    _, weight, _ = make((48, 33), 1, biased=False)
     index = torch.tensor([0, 32, 17, 17])
 
-    rows = pack_weight(weight, None).rows(index)
+    rows = packed_fp32(weight, None).rows(index)
 
     assert torch.equal(rows, weight[index])
 
 
 def test_an_int8_weight_gives_its_rows_back_as_it_rounded_them():
-    _, weight, _ = make(48, 33, 1, biased=False)
+    _, weight, _ = make((48, 33), 1, biased=False)
     index = torch.tensor([0, 32, 17, 17])
 
-    rows = pack_int8_weight(weight, None).rows(index)
+    rows = packed_int8(weight, None).rows(index)
 
     scale = weight.abs().amax(1, keepdim=True) / 127
     assert_matches(rows, ((weight / scale).round() * scale)[index].double())

@@ -78,7 +78,7 @@ def test_nothing_is_shared_that_this_step_computes():
 
 def random_tree(random_, num_seqs, depth=3):
     """Tables that fork at random places, and blocks that no one else has."""
-    tables = [[] for _ in range(num_seqs)]
+    tables = [list[int]() for _ in range(num_seqs)]
     fresh = iter(range(10**6))
     groups = [list(range(num_seqs))]
     for _ in range(depth):
@@ -100,7 +100,7 @@ def test_every_row_meets_every_key_once_and_in_order(seed):
 
     runs = runs_of(tables, starts)
 
-    met = defaultdict(list)
+    met = defaultdict[int, list[int]](list)
     for run in sorted(runs, key=lambda run: run.level):
         assert len({tuple(tables[chunk.table][: run.end // BLOCK]) for chunk in run.chunks}) == 1
         for chunk in run.chunks:
@@ -182,7 +182,7 @@ def test_attention_over_a_random_tree_is_that_of_fp64(seed):
 
     gold, plain = (
         reference.paged_attention(
-            *(x.to(dtype) for x in (q, k_cache, v_cache)), metadata, scale=0.2
+            q.to(dtype), k_cache.to(dtype), v_cache.to(dtype), metadata, scale=0.2
         )
         for dtype in (torch.float64, torch.float32)
     )
