@@ -73,6 +73,7 @@ class Outcome:
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtext('deliveries.claim'))")
 
 # The targets that something waits for, one after the other along the index, and each one's head.
+# What is sent goes to its endpoint's present address, whatever that was as the event happened.
 _CLAIM = text("""
     WITH RECURSIVE targets AS (
         (SELECT tenant_id, target FROM deliveries
@@ -107,7 +108,7 @@ _CLAIM = text("""
          ORDER BY head.due_at LIMIT 1
     )
     UPDATE deliveries d
-       SET owner = :me, attempt = d.attempt + 1
+       SET owner = :me, attempt = d.attempt + 1, url = coalesce(w.url, d.url)
       FROM next
       JOIN deliveries found ON found.id = next.id
       JOIN events e ON e.id = found.event_id
@@ -153,6 +154,8 @@ _FAILS = text("""
     RETURNING failures, failing_since <= now() - :disable_after AS long
 """)
 
+_AT_ITS_ADDRESS = text("SELECT url = :url FROM webhook_endpoints WHERE id = :endpoint_id")
+
 
 def claim(session: Session, me: UUID) -> DeliveryLease | None:
     """Lease the delivery that has been due longest, of a target that may be called just now."""
@@ -164,7 +167,8 @@ def claim(session: Session, me: UUID) -> DeliveryLease | None:
 
 def record(session: Session, lease: DeliveryLease, outcome: Outcome) -> None:
     """Write down how an attempt ended.  Only a 2xx is a success; a late writer changes nothing."""
-    state, wait = _next(lease, outcome)
+    present = _went_to_present_address(session, lease)
+    state, wait = _next(lease, outcome, gone=present and outcome.status == _GONE)
     error = outcome.error
     if state == "pending" and not _is_open(session, lease):
         state, error = "failed", DISABLED
@@ -180,15 +184,15 @@ def record(session: Session, lease: DeliveryLease, outcome: Outcome) -> None:
             "error": error,
         },
     ).first()
-    if recorded is not None and not lease.test:
+    if recorded is not None and not lease.test and present:
         _judge_target(session, lease, outcome)
 
 
-def _next(lease: DeliveryLease, outcome: Outcome) -> tuple[str, timedelta]:
+def _next(lease: DeliveryLease, outcome: Outcome, *, gone: bool) -> tuple[str, timedelta]:
     """The delivery's next state, and how long until its next attempt."""
     if outcome.ok:
         return "delivered", timedelta()
-    if lease.test or outcome.status == _GONE or lease.tries > len(SCHEDULE):
+    if lease.test or gone or lease.tries > len(SCHEDULE):
         return "failed", timedelta()
     asked = min(outcome.retry_after or timedelta(), MAX_RETRY_AFTER)
     return "pending", max(SCHEDULE[lease.tries - 1], asked)
@@ -199,6 +203,14 @@ def _is_open(session: Session, lease: DeliveryLease) -> bool:
     if lease.endpoint_id is None:
         return True
     return bool(session.scalar(_HOLD_ENDPOINT, {"endpoint_id": lease.endpoint_id}))
+
+
+def _went_to_present_address(session: Session, lease: DeliveryLease) -> bool:
+    """Whether its answer says anything of where its endpoint is now."""
+    if lease.endpoint_id is None:
+        return True
+    asked = {"endpoint_id": lease.endpoint_id, "url": lease.url}
+    return bool(session.scalar(_AT_ITS_ADDRESS, asked))
 
 
 def _judge_target(session: Session, lease: DeliveryLease, outcome: Outcome) -> None:

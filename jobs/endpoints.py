@@ -93,6 +93,7 @@ def hint(secrets: Secrets, endpoint: WebhookEndpoint) -> str:
     return "whsec_…" + secrets.decrypt(endpoint.secret)[-_HINT:]
 
 
+# For whoever looks; a claim takes the present address by itself.
 _REDIRECT = text("""
     UPDATE deliveries SET url = :url
      WHERE endpoint_id = :endpoint_id AND state = 'pending' AND owner IS NULL

@@ -226,6 +226,39 @@ def test_what_waits_follows_its_endpoint_to_a_new_address(work: Work, control: U
     assert attempt(work, control, 204).url == OTHER_URL
 
 
+def test_what_failed_before_its_endpoint_moved_is_sent_again_to_the_new_address(
+    work: Work, control: UUID
+) -> None:
+    endpoint_id = add_endpoint(work)
+    end_a_batch(work)
+    while states(work)[0][0] == "pending":
+        last = attempt(work, control, 500)
+    change(work, endpoint_id, EndpointChange(url=OTHER_URL))
+
+    with work.sessions.begin() as session:
+        redelivery.redeliver(session, tenant_id=work.tenant_id, delivery_id=last.id)
+
+    assert attempt(work, control, 204).url == OTHER_URL
+    assert work.scalar("SELECT url FROM deliveries") == OTHER_URL
+
+
+@pytest.mark.parametrize("status", [410, 500])
+def test_what_the_old_address_answers_says_nothing_of_the_new_one(
+    work: Work, control: UUID, status: int
+) -> None:
+    endpoint_id = add_endpoint(work)
+    end_a_batch(work)
+    lease = claim(work, control)
+    assert lease is not None
+    change(work, endpoint_id, EndpointChange(url=OTHER_URL))
+
+    record(work, lease, Outcome(status, None))
+
+    assert reason(work) is None
+    assert work.scalar("SELECT count(*) FROM webhook_targets") == 0
+    assert attempt(work, control, 204).url == OTHER_URL
+
+
 def test_what_a_disabled_endpoint_missed_is_sent_again_by_time_with_the_same_event(
     work: Work, control: UUID
 ) -> None:
