@@ -73,7 +73,8 @@ class Outcome:
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtext('deliveries.claim'))")
 
 # The targets that something waits for, one after the other along the index, and each one's head.
-# What is sent goes to its endpoint's present address, whatever that was as the event happened.
+# What is sent goes to its endpoint's present address, whatever that was as the event happened, and
+# never to one that is deleted; to one that is disabled goes a sample alone.
 _CLAIM = text("""
     WITH RECURSIVE targets AS (
         (SELECT tenant_id, target FROM deliveries
@@ -96,11 +97,13 @@ _CLAIM = text("""
           LEFT JOIN busy USING (tenant_id, target)
           LEFT JOIN webhook_targets t USING (tenant_id, target)
          CROSS JOIN LATERAL (
-              SELECT d.id, d.due_at FROM deliveries d
+              SELECT d.id, d.due_at, d.endpoint_id, d.test FROM deliveries d
                WHERE d.state = 'pending' AND d.owner IS NULL AND d.due_at <= now()
                  AND d.tenant_id = targets.tenant_id AND d.target = targets.target
                ORDER BY d.due_at LIMIT 1) head
+          LEFT JOIN webhook_endpoints w ON w.id = head.endpoint_id
          WHERE coalesce(t.open_until <= now(), true)
+           AND w.deleted_at IS NULL AND (w.disabled_at IS NULL OR head.test)
            AND coalesce(busy.attempts, 0)
                < CASE WHEN t.failures >= :broken_after THEN 1 ELSE :at_once END
            AND EXISTS (SELECT 1 FROM workers w

@@ -17,6 +17,8 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from jobs.endpoints import DELETED
+from jobs.events import DISABLED
 from jobs.models import JobKind
 
 WORKER_LOST = "worker_lost"
@@ -81,11 +83,37 @@ _RELEASE_JOBS = text("""
     UPDATE jobs SET owner = NULL FROM dead WHERE owner = dead.incarnation RETURNING id
 """)
 
+# What an endpoint was to be told that has been disabled or deleted meanwhile is given up, as the
+# rest was then (see jobs/endpoints.py).  FOR SHARE OF the endpoint, so that one that is just being
+# disabled gives up what is released, or is seen as disabled here; SKIP LOCKED leaves it to the next
+# round.
 _RELEASE_DELIVERIES = text("""
     WITH dead AS MATERIALIZED (
         SELECT incarnation FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    told AS MATERIALIZED (
+        SELECT d.id, CASE WHEN w.deleted_at IS NOT NULL THEN CAST(:deleted AS text)
+                          WHEN w.disabled_at IS NOT NULL AND NOT d.test THEN :disabled END
+               AS why
+          FROM dead
+          JOIN deliveries d ON d.owner = dead.incarnation
+          JOIN webhook_endpoints w ON w.id = d.endpoint_id
+           FOR SHARE OF w SKIP LOCKED
+           FOR UPDATE OF d SKIP LOCKED
+    ),
+    own AS MATERIALIZED (
+        SELECT d.id, CAST(NULL AS text) AS why
+          FROM dead JOIN deliveries d ON d.owner = dead.incarnation
+         WHERE d.endpoint_id IS NULL
+           FOR UPDATE OF d SKIP LOCKED
     )
-    UPDATE deliveries SET owner = NULL FROM dead WHERE owner = dead.incarnation RETURNING id
+    UPDATE deliveries d
+       SET owner = NULL,
+           state = CASE WHEN held.why IS NULL THEN d.state ELSE 'failed' END,
+           last_error = coalesce(held.why, d.last_error)
+      FROM (SELECT * FROM told UNION ALL SELECT * FROM own) held
+     WHERE d.id = held.id
+    RETURNING d.id
 """)
 
 _SUSPECTS = text("""
@@ -190,7 +218,9 @@ def release_jobs(session: Session) -> int:
 
 
 def release_deliveries(session: Session) -> int:
-    return len(session.execute(_RELEASE_DELIVERIES).all())
+    """Free the webhooks that a dead worker was sending, or give them up with their endpoints."""
+    why = {"deleted": DELETED, "disabled": DISABLED}
+    return len(session.execute(_RELEASE_DELIVERIES, why).all())
 
 
 def cancel_suspects(session: Session) -> int:

@@ -6,51 +6,31 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jobs import deliveries, endpoints, redelivery
-from jobs.deliveries import AT_ONCE, BROKEN_AFTER, DISABLE_FAILURES, DeliveryLease, Outcome
+from jobs import endpoints, redelivery
+from jobs.deliveries import AT_ONCE, BROKEN_AFTER, DISABLE_FAILURES, Outcome
 from jobs.endpoints import EndpointChange
 from jobs.errors import NotAllowedNow
 from jobs.models import WorkerKind
 from jobs.redelivery import Range
-from tests.fixtures.endpoints import COMPLETED, URL, add_endpoint, end_a_batch, make_due
+from tests.fixtures.endpoints import (
+    COMPLETED,
+    OTHER_URL,
+    URL,
+    add_endpoint,
+    attempt,
+    change,
+    claim,
+    end_a_batch,
+    make_due,
+    record,
+    states,
+)
 from tests.fixtures.work import Work
-
-OTHER_URL = "https://example.org/hook"
 
 
 @pytest.fixture
 def control(work: Work) -> UUID:
     return work.add_worker(kind=WorkerKind.CONTROL)
-
-
-def claim(work: Work, me: UUID) -> DeliveryLease | None:
-    with work.sessions.begin() as session:
-        return deliveries.claim(session, me)
-
-
-def record(work: Work, lease: DeliveryLease, outcome: Outcome) -> None:
-    with work.sessions.begin() as session:
-        deliveries.record(session, lease, outcome)
-
-
-def attempt(work: Work, me: UUID, status: int) -> DeliveryLease:
-    """Claim whatever is due, and have it answered so."""
-    make_due(work)
-    lease = claim(work, me)
-    assert lease is not None
-    record(work, lease, Outcome(status, None))
-    return lease
-
-
-def change(work: Work, endpoint_id: UUID, wanted: EndpointChange) -> None:
-    with work.sessions.begin() as session:
-        endpoints.change(session, tenant_id=work.tenant_id, endpoint_id=endpoint_id, wanted=wanted)
-
-
-def states(work: Work) -> list[tuple[str, str | None]]:
-    with work.sessions() as session:
-        query = text("SELECT state, last_error FROM deliveries ORDER BY created_at")
-        return [tuple(row) for row in session.execute(query)]
 
 
 def reason(work: Work) -> str | None:
@@ -201,62 +181,6 @@ def test_a_retry_after_puts_the_next_attempt_off_by_six_hours_at_most(
     waits = work.scalar("SELECT extract(epoch FROM due_at - now())::float8 FROM deliveries")
     assert isinstance(waits, float)
     assert seconds - 5 < waits <= seconds * 1.05
-
-
-def test_what_is_under_way_as_its_endpoint_is_disabled_is_not_tried_again(
-    work: Work, control: UUID
-) -> None:
-    endpoint_id = add_endpoint(work)
-    end_a_batch(work)
-    lease = claim(work, control)
-    assert lease is not None
-
-    change(work, endpoint_id, EndpointChange(enabled=False))
-    record(work, lease, Outcome(500, "no"))
-
-    assert states(work) == [("failed", "the endpoint is disabled")]
-
-
-def test_what_waits_follows_its_endpoint_to_a_new_address(work: Work, control: UUID) -> None:
-    endpoint_id = add_endpoint(work)
-    end_a_batch(work)
-
-    change(work, endpoint_id, EndpointChange(url=OTHER_URL))
-
-    assert attempt(work, control, 204).url == OTHER_URL
-
-
-def test_what_failed_before_its_endpoint_moved_is_sent_again_to_the_new_address(
-    work: Work, control: UUID
-) -> None:
-    endpoint_id = add_endpoint(work)
-    end_a_batch(work)
-    while states(work)[0][0] == "pending":
-        last = attempt(work, control, 500)
-    change(work, endpoint_id, EndpointChange(url=OTHER_URL))
-
-    with work.sessions.begin() as session:
-        redelivery.redeliver(session, tenant_id=work.tenant_id, delivery_id=last.id)
-
-    assert attempt(work, control, 204).url == OTHER_URL
-    assert work.scalar("SELECT url FROM deliveries") == OTHER_URL
-
-
-@pytest.mark.parametrize("status", [410, 500])
-def test_what_the_old_address_answers_says_nothing_of_the_new_one(
-    work: Work, control: UUID, status: int
-) -> None:
-    endpoint_id = add_endpoint(work)
-    end_a_batch(work)
-    lease = claim(work, control)
-    assert lease is not None
-    change(work, endpoint_id, EndpointChange(url=OTHER_URL))
-
-    record(work, lease, Outcome(status, None))
-
-    assert reason(work) is None
-    assert work.scalar("SELECT count(*) FROM webhook_targets") == 0
-    assert attempt(work, control, 204).url == OTHER_URL
 
 
 def test_what_a_disabled_endpoint_missed_is_sent_again_by_time_with_the_same_event(
