@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from jobs.errors import InvalidValue, NotAllowedNow, NotFound
 from jobs.models import TERMINAL_STATES, Job, JobKind
+from jobs.segment_objects import SegmentObject
 
 # Rows that validation refused (their segment has no shard) would only be refused again.
 _HAS_FAILED_ROWS = text("""
@@ -53,7 +54,7 @@ _TO_RETRY = text("""
 _HASH_JOINS = text("SET LOCAL enable_nestloop = off")
 
 _EQUAL_RESULTS = text("""
-    SELECT q.index AS at, s.storage_key, r.start, r.length
+    SELECT q.index, r.start, r.length, s.storage_key, s.bytes, s.sha256
       FROM requests q
       JOIN requests e ON e.custom_id = q.custom_id AND e.body_digest = q.body_digest
       JOIN results r ON r.job_id = e.job_id AND r.index = e.index
@@ -69,9 +70,9 @@ class EqualResult:
     """The line of an earlier batch that answers the request `index` of a new one."""
 
     index: int
-    storage_key: str
     start: int
     length: int
+    segment: SegmentObject
 
 
 def rows_to_retry(session: Session, earlier: UUID, *, first: int, last: int) -> set[int]:
@@ -87,7 +88,11 @@ def equal_results(
     segment."""
     session.execute(_HASH_JOINS)
     values = {"job_id": job_id, "earlier": earlier, "first": first, "last": last}
-    return [EqualResult(*row) for row in session.execute(_EQUAL_RESULTS, values)]
+    found = session.execute(_EQUAL_RESULTS, values)
+    return [
+        EqualResult(index, start, length, SegmentObject(*segment))
+        for index, start, length, *segment in found
+    ]
 
 
 def _locked(session: Session, tenant_id: UUID, job_id: UUID, *, param: str) -> Job:

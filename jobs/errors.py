@@ -22,6 +22,7 @@ JobsError
 ├── BodyRefused               one request's body; its own 400, in the file or in the answer
 ├── BatchRefused              a batch's file; ends the batch as failed
 ├── LeaseLost                 nobody's fault; the work is dropped
+├── SegmentDamaged            S3 gave other bytes than were written; tried again, never published
 └── StorageUnavailable        S3 did not answer within its bounds; the work may be tried again
     └── StorageRefused        S3 answered, and said no
 
@@ -142,6 +143,10 @@ class BatchRefused(JobsError):
 
 class LeaseLost(JobsError):
     """Another owner holds this shard or job now, or its job is stopping.  Write nothing more."""
+
+
+class SegmentDamaged(JobsError):
+    """A segment's object is not what its rows say.  Nothing that was read of it may be used."""
 
 
 class StorageUnavailable(JobsError):

@@ -8,6 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from jobs.database import Sessions
+from jobs.segment_objects import SegmentObject
 
 WINDOW_ROWS = 20_000
 
@@ -27,10 +28,10 @@ class FinalRow:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`keys`: of the objects of all segments that the rows name, by the segments' ids."""
+    """`segments`: the objects of all segments that the rows name, by the segments' ids."""
 
     rows: list[FinalRow]
-    keys: dict[int, str]
+    segments: dict[int, SegmentObject]
 
 
 # A keyset cursor: each window is a short transaction, whatever the file's size.
@@ -43,7 +44,7 @@ _ROWS = text("""
      ORDER BY q.index LIMIT :limit
 """)
 
-_KEYS = text("SELECT id, storage_key FROM segments WHERE id = ANY(:ids)")
+_SEGMENTS = text("SELECT id, storage_key, bytes, sha256 FROM segments WHERE id = ANY(:ids)")
 
 
 def windows(sessions: Sessions, job_id: UUID) -> Iterator[Window]:
@@ -61,4 +62,5 @@ def _window(session: Session, job_id: UUID, after: int) -> Window:
     values = {"job_id": job_id, "after": after, "limit": WINDOW_ROWS}
     rows = [FinalRow(*row) for row in session.execute(_ROWS, values)]
     ids = {row.segment_id for row in rows if row.segment_id is not None}
-    return Window(rows, {row[0]: row[1] for row in session.execute(_KEYS, {"ids": sorted(ids)})})
+    found = session.execute(_SEGMENTS, {"ids": sorted(ids)})
+    return Window(rows, {row[0]: SegmentObject(*row[1:]) for row in found})

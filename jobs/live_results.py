@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from jobs import ids
 from jobs.database import Sessions
-from jobs.errors import NotFound
+from jobs.errors import NotFound, SegmentDamaged
 from jobs.storage import Storage
 
 MAX_LINES = 1000
@@ -86,7 +86,7 @@ def read(
 ) -> ResultsPage:
     """The next lines from `place` on.  No transaction is open while S3 is read.
 
-    Raises NotFound.
+    Raises NotFound, or SegmentDamaged.
     """
     with sessions() as session:
         ended = _has_ended(session, tenant_id, job_id)
@@ -133,13 +133,14 @@ def _lines(
 
 def _read(storage: Storage, segment: _Segment, start: int) -> list[bytes]:
     """The whole lines of one range, which grows until it has one."""
-    length = _READ_BYTES
+    length, rest = _READ_BYTES, segment.bytes - start
     while True:
-        length = min(length, segment.bytes - start)
-        data = storage.read_range(segment.storage_key, start, length)
+        data = storage.read_range(segment.storage_key, start, min(length, rest))
         *lines, _ = data.split(b"\n")
         if lines:
             return lines
+        if length >= rest:
+            raise SegmentDamaged(f"{segment.storage_key}: its last line does not end")
         length *= 2
 
 

@@ -3,6 +3,7 @@
 The lines that result rows name are copied from their segments in input order, a window at a time,
 while the next window's segments are fetched.  Disk holds two windows and the files themselves,
 never the whole job's segments; memory holds two windows' rows and the few segments under way.
+A segment that is not what was written is not copied from: the job waits, and is tried again.
 Names and ids derive from the job, so two finalizations give the same bytes.
 """
 
@@ -22,6 +23,7 @@ from jobs.errors import StorageRefused
 from jobs.finalizing import FinalRow, Window
 from jobs.finishing import FileDraft, FinalizeLease
 from jobs.models import JobKind, JobState
+from jobs.segment_objects import checked_line, read_whole
 from jobs.storage import Storage
 from worker.control import leased_jobs
 from worker.control.ahead import ahead
@@ -86,8 +88,9 @@ class Finalizer:
         file = tempfile.TemporaryFile(prefix="gristmill-")  # noqa: SIM115 - see `files`
         segments = files.enter_context(file)
         starts = dict[int, int]()
-        contents = ahead(self._storage.read, window.keys.values(), most=_SEGMENTS_AT_ONCE)
-        for segment_id, content in zip(window.keys, contents, strict=True):
+        read = partial(read_whole, self._storage)
+        contents = ahead(read, window.segments.values(), most=_SEGMENTS_AT_ONCE)
+        for segment_id, content in zip(window.segments, contents, strict=True):
             starts[segment_id] = segments.tell()
             segments.write(content)
         segments.flush()
@@ -147,7 +150,8 @@ class _Fetched:
 
     def line(self, row: FinalRow) -> bytes:
         assert row.segment_id is not None
-        return os.pread(self.segments.fileno(), row.length, self.starts[row.segment_id] + row.start)
+        start = self.starts[row.segment_id] + row.start
+        return checked_line(os.pread(self.segments.fileno(), row.length, start), row.length)
 
 
 class _Outside(NamedTuple):

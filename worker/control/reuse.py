@@ -14,6 +14,7 @@ from jobs import earlier, ids
 from jobs.database import Sessions
 from jobs.earlier import EqualResult
 from jobs.planning import PlanLease
+from jobs.segment_objects import checked_line, read_whole
 from jobs.storage import Storage
 from worker.control.segments import PackedSegment, SegmentWriter
 
@@ -45,10 +46,11 @@ class Reuse:
         return self._taken
 
     def _copy(self, equal: Iterable[EqualResult], segment: SegmentWriter) -> None:
-        for key, results in groupby(equal, key=attrgetter("storage_key")):
-            content = self._storage.read(key)
+        for earlier_segment, results in groupby(equal, key=attrgetter("segment")):
+            content = read_whole(self._storage, earlier_segment)
             for result in results:
-                line = content[result.start : result.start + result.length]
+                found = content[result.start : result.start + result.length]
+                line = checked_line(found, result.length)
                 segment.add(result.index, self._renamed(line, result.index))
 
     def _renamed(self, line: bytes, index: int) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from jobs import live_results, results
-from jobs.errors import NotFound
+from jobs.errors import NotFound, SegmentDamaged
 from jobs.live_results import FIRST_PLACE, Place, ResultsPage
 from jobs.storage import Storage
 from tests.fixtures.work import Work, segment_of, wait_until_nothing_hides_results
@@ -102,6 +102,18 @@ def test_a_line_longer_than_a_read_comes_whole(
     job_id = work.add_settled_batch(3, storage=storage)
 
     assert ids_of(read(work, storage, job_id)) == ["r0", "r1", "r2"]
+
+
+def test_a_segment_whose_last_line_does_not_end_is_refused(work: Work, storage: Storage) -> None:
+    job_id = work.add_settled_batch(2, storage=storage)
+    key = str(work.scalar("SELECT storage_key FROM segments"))
+    storage.put(key, storage.read(key)[:-1] + b" ")
+
+    whole = read(work, storage, job_id, limit=1)
+    with pytest.raises(SegmentDamaged, match="does not end"):
+        read(work, storage, job_id, whole.next_place)
+
+    assert ids_of(whole) == ["r0"]
 
 
 def test_a_page_ends_when_it_holds_enough_bytes(
