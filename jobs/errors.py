@@ -25,6 +25,7 @@ JobsError
 ├── SegmentDamaged            S3 gave other bytes than were written; tried again, never published
 └── StorageUnavailable        S3 did not answer within its bounds; the work may be tried again
     └── StorageRefused        S3 answered, and said no
+        └── ObjectRefused     for the sake of that object: it is not there, or not ours to use
 
 Anything else is a bug and escapes.
 """
@@ -155,3 +156,7 @@ class StorageUnavailable(JobsError):
 
 class StorageRefused(StorageUnavailable):
     """The same call is refused again until somebody changes the bucket, its rights or its keys."""
+
+
+class ObjectRefused(StorageRefused):
+    """It is not our keys or the call that S3 minds: the object is not there, or not for us."""

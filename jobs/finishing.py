@@ -89,6 +89,7 @@ _HOLD_RUNNING = text("SELECT 1 FROM jobs WHERE id = :job_id AND state = 'in_prog
 
 # One winner: the row's lock is skipped by the others, and the state is re-checked under it.
 # A single request's job is finished by its worker, so only a stopping one is begun here.
+# By not_before, as in planning: one that was given up goes behind those that came meanwhile.
 _BEGIN = text("""
     WITH ripe AS MATERIALIZED (
         SELECT j.id FROM jobs j
@@ -99,7 +100,7 @@ _BEGIN = text("""
                             WHERE s.job_id = j.id AND s.state IN ('queued', 'leased', 'suspect'))
            AND EXISTS (SELECT 1 FROM workers w
                         WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
-         ORDER BY j.created_at LIMIT 1
+         ORDER BY j.not_before, j.id LIMIT 1
            FOR UPDATE SKIP LOCKED
     )
     UPDATE jobs j

@@ -68,6 +68,8 @@ class Duplicate:
     first_line: int
 
 
+# In the order in which they may be tried.  For a fresh job that is its creation; one that was given
+# up goes behind all that came before it is due again, so that no failing one stops the rest.
 _CLAIM = text("""
     WITH next AS MATERIALIZED (
         SELECT id FROM jobs
@@ -75,7 +77,7 @@ _CLAIM = text("""
            AND not_before <= now()
            AND EXISTS (SELECT 1 FROM workers w
                         WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
-         ORDER BY created_at, id LIMIT 1
+         ORDER BY not_before, id LIMIT 1
            FOR UPDATE SKIP LOCKED
     )
     UPDATE jobs j
@@ -132,7 +134,7 @@ _ANALYZE = text("ANALYZE shards")
 
 
 def claim(session: Session, me: UUID) -> PlanLease | None:
-    """Lease the oldest batch that nobody plans."""
+    """Lease the batch that has waited longest of those that nobody plans."""
     row = session.execute(_CLAIM, {"me": me}).mappings().one_or_none()
     if row is None:
         return None

@@ -9,7 +9,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from jobs import metrics
-from jobs.errors import StorageRefused, StorageUnavailable
+from jobs.errors import ObjectRefused, StorageRefused, StorageUnavailable
 from jobs.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 # Of a refusal, those that the same call may be spared a moment later.
 _PASSING = (408, 409, 429)
+
+# Other refusals are of our keys, our clock or the call, and say nothing about the object.
+_OF_THE_OBJECT = ("NoSuchKey", "NoSuchBucket", "AccessDenied")
 
 
 @contextmanager
@@ -26,10 +29,15 @@ def errors_named() -> Iterator[None]:
     except BotoCoreError as error:
         raise StorageUnavailable(f"S3: {error}") from error
     except ClientError as error:
-        status = status_of(error)
-        refused = 400 <= status < 500 and status not in _PASSING
-        kind = StorageRefused if refused else StorageUnavailable
-        raise kind(f"S3: {error}") from error
+        raise _kind(error)(f"S3: {error}") from error
+
+
+def _kind(error: ClientError) -> type[StorageUnavailable]:
+    if error.response.get("Error", {}).get("Code") in _OF_THE_OBJECT:
+        return ObjectRefused
+    status = status_of(error)
+    refused = 400 <= status < 500 and status not in _PASSING
+    return StorageRefused if refused else StorageUnavailable
 
 
 def status_of(error: ClientError) -> int:

@@ -54,7 +54,7 @@ class Finalizer:
         self._hands = hands
 
     def finalize_next(self) -> bool:
-        """Finalize the oldest job that is ripe.  False if none is, or if it has to wait."""
+        """Finalize the job that has been ripe longest.  False if none is.  Raises GivenUp."""
         return leased_jobs.do_next(
             self._sessions, self._hands, claim=finishing.begin, work=self._finalize
         )

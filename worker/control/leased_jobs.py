@@ -18,6 +18,10 @@ log = logging.getLogger(__name__)
 Lease = TypeVar("Lease", bound=JobLease)
 
 
+class GivenUp(Exception):
+    """One job's work failed, and the job waits to be tried again; there may be others to do."""
+
+
 def do_next(
     sessions: Sessions,
     hands: Hands,
@@ -25,7 +29,7 @@ def do_next(
     claim: Callable[[Session, UUID], Lease | None],
     work: Callable[[Lease], None],
 ) -> bool:
-    """Claim a job and do its work.  False if there is none to claim."""
+    """Claim a job and do its work.  False if there is none to claim.  Raises GivenUp."""
     with sessions.begin() as session:
         lease = claim(session, hands.me)
     if lease is None:
@@ -36,13 +40,16 @@ def do_next(
 
 
 def do(sessions: Sessions, lease: Lease, work: Callable[[Lease], None]) -> None:
-    """Do the work, or give the job up: for good if the lease is lost, else for a while."""
+    """Do the work, or give the job up: for good if the lease is lost, else for a while.
+
+    Raises GivenUp in the latter case, from what the work raised.
+    """
     try:
         work(lease)
     except LeaseLost as lost:
         metrics.LEASES_LOST.labels("passed on").inc()
         log.info("dropped: %s", lost)
-    except Exception:
+    except Exception as error:
         with sessions.begin() as session:
             job_leases.release(session, lease)
-        raise
+        raise GivenUp(f"job {lease.job_id}, attempt {lease.attempt}: {error}") from error

@@ -18,7 +18,7 @@ import orjson
 from jobs import earlier, planning, reading
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell, inference_queue
-from jobs.errors import BatchRefused, FileChanged
+from jobs.errors import BatchRefused, FileChanged, ObjectRefused
 from jobs.lines import BadLine, FileLimits
 from jobs.planning import Plan, PlanLease, ShardDraft
 from jobs.secrets import Secrets
@@ -59,7 +59,7 @@ class Planner:
         self._hands = hands
 
     def plan_next(self) -> bool:
-        """Plan the oldest batch that waits.  False if none does."""
+        """Plan the batch that has waited longest.  False if none does.  Raises GivenUp."""
         return leased_jobs.do_next(
             self._sessions, self._hands, claim=planning.claim, work=self._plan
         )
@@ -90,13 +90,21 @@ class Planner:
 
     def _packs(self, draft: Draft, judge: Judge) -> Iterator[Pack]:
         """One pass over the file: the shards to be written, a window's at a time."""
-        bucket = self._storage.within(draft.lease.bucket)
-        chunks = bucket.stream(draft.lease.storage_key, etag=draft.lease.etag)
-        judged = judge.judge(split_lines(chunks, limit=self._limits.line_bytes))
+        judged = judge.judge(split_lines(self._chunks(draft.lease), limit=self._limits.line_bytes))
         for window in rows.windows(judged, salt=self._secrets.salt(draft.lease.tenant_id)):
             if wanted := self._wanted(draft.lease, window):
                 yield from self._packs_of(draft, wanted)
             del window, wanted  # or two windows would stand in memory while the next is read
+
+    def _chunks(self, lease: PlanLease) -> Iterator[bytes]:
+        """The file's bytes.  A store that has no such object, or keeps it from us, ends the batch:
+        it would say so until the window ends.  One that is down does not."""
+        bucket = self._storage.within(lease.bucket)
+        try:
+            yield from bucket.stream(lease.storage_key, etag=lease.etag)
+        except ObjectRefused as refusal:
+            message = f"The batch's input file cannot be read: {refusal}"
+            raise BatchRefused("file_unavailable", message) from refusal
 
     def _packs_of(self, draft: Draft, window: Window) -> Iterator[Pack]:
         draft.count(window)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from celery import Celery
 
 from jobs.doorbell import CONTROL, CONTROL_TASK, Doorbell
+from worker.control.leased_jobs import GivenUp
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +31,20 @@ class Desk:
     def work(self) -> None:
         """Go on until nothing waits, or others of this process are at it."""
         # Not any(): every kind gets its turn in each round.
-        while sum([step() for step in self._steps]):
+        while sum([_tried(step) for step in self._steps]):
             self._doorbell.ring(CONTROL)  # a thread that idles may find more
+
+
+def _tried(step: Step) -> bool:
+    """Do the step.  What it raises is logged, and is no reason to leave the other steps undone."""
+    try:
+        return step()
+    except GivenUp:
+        log.exception("a job is left for later")
+        return True  # that one waits now, and behind it there may be others
+    except Exception:
+        log.exception("a step failed; the next bell or look does it again")
+        return False
 
 
 class _AtMost:

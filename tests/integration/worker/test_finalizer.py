@@ -11,6 +11,7 @@ from jobs.storage import Storage
 from tests.fixtures.work import Work, custom_ids, segment_of
 from tests.fixtures.workers import control_hands
 from worker.control.finalizer import FilesDisagree, Finalizer
+from worker.control.leased_jobs import GivenUp
 
 
 @pytest.fixture
@@ -206,9 +207,10 @@ def test_a_job_whose_counts_disagree_does_not_end(
     job_id = work.add_settled_batch(3, storage=storage)
     damage(work)
 
-    with pytest.raises(FilesDisagree):
+    with pytest.raises(GivenUp) as given_up:
         finalizer.finalize_next()
 
+    assert isinstance(given_up.value.__cause__, FilesDisagree)
     assert work.job_state(job_id) == "finalizing"
     assert work.scalar("SELECT owner IS NULL FROM jobs")  # to be looked at, and tried again
     assert work.scalar("SELECT count(*) FROM events") == 0

@@ -5,7 +5,6 @@ import hashlib
 import pytest
 from sqlalchemy import text
 
-from jobs.errors import StorageUnavailable
 from jobs.multipart import PART_SIZE
 from jobs.results import Row, SegmentDraft
 from jobs.settings import StorageSettings
@@ -14,6 +13,7 @@ from tests.fixtures.changing_proxy import changed, without_first_part
 from tests.fixtures.work import Work
 from tests.fixtures.workers import control_hands
 from worker.control.finalizer import Finalizer
+from worker.control.leased_jobs import GivenUp
 
 LINE = b'{"custom_id":"r0","text":"' + b"x" * (PART_SIZE + 10) + b'"}\n'  # two parts
 
@@ -49,7 +49,7 @@ def test_a_batch_whose_file_lost_a_part_does_not_end_until_it_is_written_whole(
 
     with changed(storage_settings, asked=without_first_part) as settings:
         losing = Finalizer(work.sessions, Storage(settings), hands)
-        with pytest.raises(StorageUnavailable, match="were sent"):
+        with pytest.raises(GivenUp, match="were sent"):
             losing.finalize_next()
     state, files = work.scalar("SELECT state FROM jobs"), output_keys(work)
     make_due(work)

@@ -1,6 +1,7 @@
 """A file becomes request rows and shards, or the list of what is wrong with it."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -11,14 +12,16 @@ from sqlalchemy import text
 
 from jobs import planning
 from jobs.doorbell import Doorbell
-from jobs.errors import StorageUnavailable
 from jobs.lines import FileLimits
 from jobs.models import OnInvalidLine, WorkerKind
+from jobs.settings import StorageSettings
 from jobs.storage import Storage
+from tests.fixtures.changing_proxy import changed
 from tests.fixtures.work import MODEL, Work
 from tests.fixtures.workers import control_hands
 from worker.control import rows as rows_module
 from worker.control import segments
+from worker.control.leased_jobs import GivenUp
 from worker.control.planner import Planner
 
 STANDARD = FileLimits()
@@ -270,10 +273,48 @@ def add_reference(
     return job_id
 
 
-def test_an_unreadable_file_is_tried_again_later(work: Work, planner: Planner) -> None:
-    work.add_batch("no such object")
+def test_a_file_that_is_gone_from_our_bucket_fails_the_batch(work: Work, planner: Planner) -> None:
+    job_id = work.add_batch("no such object")
 
-    with pytest.raises(StorageUnavailable):
+    planner.plan_next()
+
+    assert work.job_state(job_id) == "failed"
+    assert work.scalar("SELECT errors->0->>'code' FROM jobs") == "file_unavailable"
+    assert "NoSuchKey" in str(work.scalar("SELECT errors->0->>'message' FROM jobs"))
+
+
+def forbidden(data: bytes) -> bytes:
+    """An answer that there is no such object, as one that it is not for us; as long as before."""
+    code, message = b"<Code>AccessDenied</Code>", b"<Message>Access Denied.</Message>"
+    data = data.replace(b" 404 Not Found", b" 403 Forbidden")
+    return re.sub(
+        rb"<Code>NoSuchKey</Code><Message>.*?</Message>",
+        lambda found: (code + message).ljust(len(found[0])),
+        data,
+    )
+
+
+def test_a_file_that_is_kept_from_us_fails_the_batch(
+    work: Work, storage_settings: StorageSettings, broker_url: str
+) -> None:
+    job_id = work.add_batch("not ours")
+
+    with changed(storage_settings, answered=forbidden) as settings:
+        planner_with(work, Storage(settings), broker_url).plan_next()
+
+    assert work.job_state(job_id) == "failed"
+    assert work.scalar("SELECT errors->0->>'code' FROM jobs") == "file_unavailable"
+    assert "AccessDenied" in str(work.scalar("SELECT errors->0->>'message' FROM jobs"))
+
+
+@pytest.mark.parametrize("fault", [{"endpoint": "http://127.0.0.1:1"}, {"access_key": "another"}])
+def test_a_batch_waits_while_the_store_is_down_or_refuses_our_keys(
+    work: Work, storage_settings: StorageSettings, broker_url: str, fault: dict[str, str]
+) -> None:
+    planner = planner_with(work, Storage(storage_settings.model_copy(update=fault)), broker_url)
+    work.add_batch()
+
+    with pytest.raises(GivenUp):
         planner.plan_next()
 
     assert work.scalar("SELECT state FROM jobs") == "validating"

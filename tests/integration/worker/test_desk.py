@@ -1,0 +1,117 @@
+"""What waits is done, whatever becomes of the rest."""
+
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from jobs import job_leases
+from jobs.doorbell import Doorbell
+from jobs.models import WorkerKind
+from tests.fixtures.pipeline import Pipeline, input_line
+from tests.fixtures.work import Work
+from worker.control.tasks import Desk
+
+MANY = 25
+
+
+def nothing() -> bool:
+    return False
+
+
+@pytest.fixture
+def desk(pipeline: Pipeline, broker_url: str) -> Desk:
+    plan, finalize = pipeline.planner.plan_next, pipeline.finalizer.finalize_next
+    return Desk(Doorbell(broker_url), plan=plan, finalize=finalize, deliver=nothing)
+
+
+def states(work: Work, jobs: list[UUID]) -> set[object]:
+    return {work.job_state(job_id) for job_id in jobs}
+
+
+def test_many_batches_without_their_files_fail_and_another_completes(
+    work: Work, pipeline: Pipeline, desk: Desk
+) -> None:
+    fileless = [work.add_batch("no such object") for _ in range(MANY)]
+    good = pipeline.submit(input_line("a"))
+
+    desk.work()
+    pipeline.run()
+    desk.work()
+
+    assert work.job_state(good) == "completed"
+    assert states(work, fileless) == {"failed"}
+    codes = "SELECT DISTINCT errors->0->>'code' FROM jobs WHERE state = 'failed'"
+    assert work.scalar(codes) == "file_unavailable"
+
+
+def test_many_batches_that_cannot_be_planned_now_wait_and_another_completes(
+    work: Work, pipeline: Pipeline, desk: Desk
+) -> None:
+    waiting = [work.add_batch("in.jsonl") for _ in range(MANY)]
+    with work.sessions.begin() as session:
+        session.execute(text("UPDATE files SET bucket = 'no such name', etag = 'x'"))
+    good = pipeline.submit(input_line("a"))
+
+    desk.work()
+    pipeline.run()
+    desk.work()
+
+    assert work.job_state(good) == "completed"
+    assert states(work, waiting) == {"validating"}
+
+
+def test_a_step_that_fails_keeps_no_other_from_its_turn(broker_url: str) -> None:
+    turns = list[str]()
+
+    def broken() -> bool:
+        turns.append("plan")
+        raise RuntimeError("Postgres is away")
+
+    def finalize() -> bool:
+        turns.append("finalize")
+        return False
+
+    def deliver() -> bool:
+        turns.append("deliver")
+        return False
+
+    Desk(Doorbell(broker_url), plan=broken, finalize=finalize, deliver=deliver).work()
+
+    assert turns == ["plan", "finalize", "deliver"]
+
+
+def make_due(work: Work, job_id: UUID) -> None:
+    due = text("UPDATE jobs SET not_before = now() WHERE id = :id")
+    with work.sessions.begin() as session:
+        session.execute(due, {"id": job_id})
+
+
+def test_a_batch_that_was_given_up_is_planned_behind_those_that_came_meanwhile(work: Work) -> None:
+    me = work.add_worker(kind=WorkerKind.CONTROL)
+    failing = work.add_batch()
+    lease = work.claim_plan(me)
+    with work.sessions.begin() as session:
+        job_leases.release(session, lease)
+    fresh = work.add_batch()
+    make_due(work, failing)
+
+    claimed = [work.claim_plan(me).job_id for _ in range(2)]
+
+    assert claimed == [fresh, failing]
+
+
+def test_a_batch_that_was_given_up_is_finalized_behind_those_that_came_meanwhile(
+    work: Work,
+) -> None:
+    me = work.add_worker(kind=WorkerKind.CONTROL)
+    failing = work.add_settled_batch()
+    lease = work.begin_finalizing(me)
+    with work.sessions.begin() as session:
+        job_leases.release(session, lease)
+    fresh = work.add_settled_batch()
+    make_due(work, failing)
+
+    claimed = [work.begin_finalizing(me).job_id for _ in range(2)]
+
+    assert claimed == [fresh, failing]
