@@ -11,12 +11,10 @@ from datetime import timedelta
 from functools import partial
 
 import orjson
-from sqlalchemy.exc import SQLAlchemyError
 
 from jobs import fairness, finishing, lines, metrics, rescue, results, waiting, workers
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell, inference_queue
-from jobs.errors import StorageUnavailable
 from jobs.models import JobKind
 from jobs.rescue import WORKER_LOST, Suspect
 from jobs.results import Row, SegmentDraft
@@ -63,7 +61,8 @@ class Sweeper:
             rescue.cancel_suspects(session)
             suspects = rescue.suspects(session)
         for suspect in suspects:
-            _try(partial(self._settle, suspect))
+            about = {"job_id": str(suspect.job_id), "shard_id": suspect.id}
+            _try(partial(self._settle, suspect), **about)
 
     def _settle(self, suspect: Suspect) -> None:
         if suspect.is_guilty:
@@ -114,8 +113,10 @@ class Sweeper:
                 return  # a broker that does not answer is asked once a round, not once a queue
 
 
-def _try(duty: Callable[[], None]) -> None:
+def _try(duty: Callable[[], None], **about: object) -> None:
+    """Do one duty, or one suspect's part of it; `about` is what the log names if it fails."""
     try:
         duty()
-    except (SQLAlchemyError, StorageUnavailable):
-        log.warning("a duty of the sweep failed; the next round does it", exc_info=True)
+    # Whatever it was: the other duties heal what nothing else does, and must come in every round.
+    except Exception:
+        log.exception("a duty of the sweep failed; the next round does it", extra=about)

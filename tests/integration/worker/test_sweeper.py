@@ -1,8 +1,9 @@
-"""What a sweep does when Redis is of no help."""
+"""What a sweep does when Redis is of no help, or a shard's input is damaged."""
 
 import socket
 import threading
 from collections.abc import Iterator
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
@@ -59,3 +60,37 @@ def test_a_frozen_broker_is_asked_once_a_sweep_not_once_a_queue(
     Sweeper(work.sessions, storage, Doorbell(mute.url)).sweep()
 
     assert len(mute.callers) == 1
+
+
+def add_guilty(work: Work, input_key: str) -> UUID:
+    """A batch of one line, which has killed every worker that ran it."""
+    job_id = work.add_planned_batch([1])
+    accuse = text("""
+        UPDATE shards SET state = 'suspect', deaths_alone = 2, input_key = :input_key
+         WHERE job_id = :job_id
+    """)
+    with work.sessions.begin() as session:
+        session.execute(accuse, {"job_id": job_id, "input_key": input_key})
+    return job_id
+
+
+def test_a_suspect_whose_input_is_damaged_keeps_no_other_duty_from_being_done(
+    work: Work, storage: Storage, broker_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage.put("damaged", b"\xff no JSON\n")
+    storage.put("whole", b'{"index": 0, "custom_id": "r0"}\n')
+    damaged, whole = add_guilty(work, "damaged"), add_guilty(work, "whole")
+    long_dead = work.add_worker()
+    with work.sessions.begin() as session:
+        lapse = text(
+            "UPDATE workers SET beat_until = now() - interval '2 d' WHERE incarnation = :w"
+        )
+        session.execute(lapse, {"w": long_dead})
+
+    Sweeper(work.sessions, storage, Doorbell(broker_url)).sweep()
+
+    assert (work.shard_states(damaged), work.shard_states(whole)) == (["suspect"], ["done"])
+    gone = "SELECT count(*) = 0 FROM workers WHERE incarnation = :w"
+    assert work.scalar(gone, w=long_dead)
+    (failure,) = [record for record in caplog.records if record.exc_info]
+    assert vars(failure)["job_id"] == str(damaged)
