@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from jobs import paging
 from jobs.errors import NotAllowedNow, NotFound
 from jobs.events import DISABLED
-from jobs.models import WebhookEndpoint, WebhookTarget
+from jobs.models import Tenant, WebhookEndpoint, WebhookTarget
 from jobs.paging import Cursor, Page
 from jobs.secrets import Secrets, new_webhook_secret
 
@@ -48,6 +48,8 @@ def create(
 
     Raises NotAllowedNow if there are too many.
     """
+    # Of two at once neither would count the other.  Locked as jobs/quotas.py does.
+    session.execute(select(Tenant.id).where(Tenant.id == tenant_id).with_for_update(key_share=True))
     query = select(func.count()).where(
         WebhookEndpoint.tenant_id == tenant_id, WebhookEndpoint.deleted_at.is_(None)
     )

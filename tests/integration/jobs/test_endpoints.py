@@ -1,5 +1,6 @@
 """Endpoints are told of what they asked for, rest when they fail, and are given up in the end."""
 
+import threading
 from datetime import timedelta
 from uuid import UUID
 
@@ -268,3 +269,26 @@ def test_there_are_only_so_many_endpoints(work: Work, monkeypatch: pytest.Monkey
     with work.sessions.begin() as session:
         endpoints.delete(session, tenant_id=work.tenant_id, endpoint_id=first)
     add_endpoint(work)
+
+
+def test_one_that_is_being_added_counts_for_another_at_the_same_time(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoints, "MAX_ENDPOINTS", 2)
+    start, refused = threading.Barrier(8), list[NotAllowedNow]()
+
+    def add() -> None:
+        start.wait()
+        try:
+            add_endpoint(work)
+        except NotAllowedNow as refusal:
+            refused.append(refusal)
+
+    racers = [threading.Thread(target=add) for _ in range(8)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+
+    assert len(refused) == 6
+    assert work.scalar("SELECT count(*) FROM webhook_endpoints") == 2
