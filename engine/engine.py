@@ -83,9 +83,9 @@ class Engine:
     def expect(self, prompts: Sequence[Prompt], count: int, *, salt: str = "") -> None:
         """`count` more requests will be added that begin as all of `prompts` do.
 
-        The K and V of this beginning, rounded down to blocks, are kept until then.  Each request
-        that comes with it counts down.  What was said of the same beginning before is forgotten, so
-        that a count of 0 takes it back.
+        The K and V of this beginning, rounded down to blocks, are kept until then unless those who
+        are here need the room.  Each request that comes with it counts down.  What was said of the
+        same beginning before is forgotten, so that a count of 0 takes it back.
         """
         params = SamplingParams(max_tokens=1)
         requests = [Request(request_id="", prompt=p, params=params, salt=salt) for p in prompts]

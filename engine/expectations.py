@@ -1,8 +1,9 @@
 """Prefixes that more sequences are expected to begin with, and how many more.
 
 Whoever has the backlog knows what is still to come.  Each expectation pins its path in the tree, so
-that the blocks are kept while nothing that waits or runs needs them; every sequence that comes with
-the prefix uses one up, and with the last the pin goes.
+that its blocks are the last to go of those that no sequence uses; every sequence that comes with
+the prefix uses one up, and with the last the pin goes.  It goes too when the prefix's last block is
+evicted: somebody needed the room.  So a caller may leave an expectation that will not come true.
 """
 
 from collections.abc import Sequence
@@ -49,6 +50,11 @@ class Expectations:
                 self._remaining[node] -= 1
                 if not self._remaining[node]:
                     self._drop(node)
+
+    def forget(self, end: Node) -> None:
+        """A path's last block was evicted: forget it, unless somebody will compute it again."""
+        if end in self._remaining and not end.users:
+            self._drop(end)
 
     def _drop(self, end: Node) -> None:
         del self._remaining[end]

@@ -3,7 +3,8 @@
 A node is one full block of tokens after one particular prefix; a sequence's `path` is the nodes of
 its full blocks, in order.  Paths share nodes exactly as long as their tokens, model and salt agree.
 Every sequence the engine holds is a user of its nodes, waiting ones included, so the number of
-users says how often a block will still be read.  Sequences that are only expected pin their prefix.
+users says how often a block will still be read.  Sequences that are only expected pin their prefix:
+it is evicted after what nobody needs, and before what somebody waits for.
 
 Integers and bytes only.  This file must never know tensors, sequences, time, or the order in which
 requests run.
@@ -56,21 +57,22 @@ class PrefixTree:
         # Idle blocks, next to go first.  Parents always stand behind their children, because a
         # path is only ever touched from its end to its start.
         self._spare: OrderedDict[int, Node] = OrderedDict()  # nobody needs them
-        self._wanted: OrderedDict[int, Node] = OrderedDict()  # who waits or is expected will
+        self._expected: OrderedDict[int, Node] = OrderedDict()  # pinned, and without users
+        self._wanted: OrderedDict[int, Node] = OrderedDict()  # who waits will read them
         self.num_live = 0  # nodes with users: the full blocks that all sequences need together
 
     @property
     def num_idle(self) -> int:
-        return len(self._spare) + len(self._wanted)
+        return len(self._spare) + len(self._expected) + len(self._wanted)
 
     @property
     def num_wanted(self) -> int:
-        """Idle blocks that somebody who waits or is expected will read."""
+        """Idle blocks that somebody who waits will read."""
         return len(self._wanted)
 
     @property
     def idle_blocks(self) -> set[int]:
-        return {*self._spare, *self._wanted}
+        return {*self._spare, *self._expected, *self._wanted}
 
     def enter(self, tokens: Sequence[int], *, salt: str, adapter: str = "") -> list[Node]:
         """Return the path of `tokens`, its last partial block left out; each node gains a user."""
@@ -105,10 +107,10 @@ class PrefixTree:
             self._settle(node)
 
     def pin(self, path: Sequence[Node]) -> None:
-        """Keep the nodes for sequences that are expected, whether or not anybody uses them."""
+        """Rather keep the nodes, for sequences that are expected, than others without users."""
         for node in path:
             node.pins += 1
-        self._want(path)
+        self._touch(path)
 
     def unpin(self, path: Sequence[Node]) -> None:
         """Undo `pin`."""
@@ -148,8 +150,7 @@ class PrefixTree:
         blocks = []
         for node in nodes:
             assert node.block is not None, "only resident nodes can be used"
-            self._spare.pop(node.block, None)
-            self._wanted.pop(node.block, None)
+            self._unlist(node.block)
             blocks.append(node.block)
         return blocks
 
@@ -158,17 +159,17 @@ class PrefixTree:
         node = self._node_of_block.get(block)
         if node is None:
             return False
-        queue = self._wanted if node.is_needed else self._spare
-        queue[block] = node
+        self._list_for(node)[block] = node
         return True
 
-    def evict(self) -> int:
-        """Forget the idle block that is least worth keeping and return it."""
-        block, node = next(iter((self._spare or self._wanted).items()))
+    def evict(self) -> tuple[int, Node]:
+        """Forget the idle block that is least worth keeping; return it and the node it held."""
+        idle = self._spare or self._expected or self._wanted
+        block, node = next(iter(idle.items()))
         self._forget_block(block)
         if not node.is_needed:
             self._forget(node)
-        return block
+        return block, node
 
     def _node(self, key: bytes, content: bytes) -> Node:
         node = self._nodes.get(key)
@@ -183,32 +184,41 @@ class PrefixTree:
         for node in path[first:]:
             self.num_live += node.users == 0
             node.users += 1
-        self._want(path[first:])
+        self._touch(path[first:])
 
-    def _want(self, nodes: Sequence[Node]) -> None:
+    def _touch(self, nodes: Sequence[Node]) -> None:
+        """Of the idle blocks as needed as theirs, let those of the nodes go last."""
         for node in reversed(nodes):
             if node.block is not None and self._is_idle(node.block):
-                self._spare.pop(node.block, None)
-                self._wanted[node.block] = node
-                self._wanted.move_to_end(node.block)
+                self._unlist(node.block)
+                self._list_for(node)[node.block] = node
 
     def _settle(self, node: Node) -> None:
-        """Let go of a node that nobody needs any more."""
-        if node.is_needed:
-            return
+        """Let go of a node that nobody needs any more; of its block sooner, if fewer do."""
         if node.block is None:
-            self._forget(node)
-        elif self._wanted.pop(node.block, None) is not None:
-            self._spare[node.block] = node
+            if not node.is_needed:
+                self._forget(node)
+        elif self._is_idle(node.block) and node.block not in self._list_for(node):
+            self._unlist(node.block)
+            self._list_for(node)[node.block] = node
+
+    def _list_for(self, node: Node) -> OrderedDict[int, Node]:
+        """Where the node's block belongs while it is idle."""
+        if node.users:
+            return self._wanted
+        return self._expected if node.pins else self._spare
+
+    def _unlist(self, block: int) -> None:
+        for idle in (self._spare, self._expected, self._wanted):
+            idle.pop(block, None)
 
     def _forget_block(self, block: int) -> None:
         """An idle block no longer holds what its node names."""
-        self._spare.pop(block, None)
-        self._wanted.pop(block, None)
+        self._unlist(block)
         self._node_of_block.pop(block).block = None
 
     def _is_idle(self, block: int) -> bool:
-        return block in self._spare or block in self._wanted
+        return any(block in idle for idle in (self._spare, self._expected, self._wanted))
 
     def _forget(self, node: Node) -> None:
         if self._nodes.get(node.key) is node:

@@ -81,7 +81,8 @@ class Scheduler:
     def expect(self, tokens: list[int], count: int, *, salt: str = "", adapter: str = "") -> None:
         """`count` more sequences will be added that begin with `tokens`: keep what they share.
 
-        Replaces what was said of these tokens before; a count of 0 takes it back.
+        Unless those who are here need the room.  Replaces what was said of these tokens before; a
+        count of 0 takes it back.
         """
         self._blocks.expect(tokens, count, salt=salt, adapter=adapter)
 
@@ -218,7 +219,7 @@ class Scheduler:
         return 0
 
     def _kept_beside(self, seq: Sequence) -> int:
-        """The idle blocks that are not evicted for it, because others will read them.
+        """The idle blocks that are not evicted for it, because others who wait will read them.
 
         With nobody running nothing else would ever make room, so that then all may go.
         """

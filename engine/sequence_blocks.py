@@ -53,7 +53,7 @@ class SequenceBlocks:
         self._promise(seq, self._pool.blocks_for(expected_tokens) - len(seq.path))
 
     def expect(self, tokens: list[int], count: int, *, salt: str, adapter: str) -> None:
-        """Keep the full blocks of `tokens` for `count` more sequences that begin with them."""
+        """Rather keep the full blocks of `tokens`: `count` more sequences will begin with them."""
         path = self._tree.enter(tokens, salt=salt, adapter=adapter)
         self._expectations.expect(path, count)
         self._tree.leave(path)
@@ -91,7 +91,7 @@ class SequenceBlocks:
         return max(0, self._pool.blocks_for(num_tokens) - held)
 
     def num_wanted_beside(self, seq: Sequence) -> int:
-        """Available blocks, none of this waiting sequence's, that others will read if they stay."""
+        """Available blocks, none of this waiting sequence's, that others who wait will read."""
         resident = seq.path[: self._tree.num_resident(seq.path)]
         blocks = (node.block for node in resident if node.block is not None)
         idle = sum(self._pool.references(block) == 0 for block in blocks)
@@ -120,7 +120,7 @@ class SequenceBlocks:
         if not missing:
             return []
         while self._pool.num_free < missing:
-            self._pool.free(self._tree.evict())
+            self._evict()
         copies = self._part_from_tail(seq) if self._parts_from_tail(seq, num_tokens) else []
         more = self._pool.blocks_for(num_tokens) - len(seq.block_table)
         seq.block_table += self._pool.take(more) if more > 0 else []
@@ -159,6 +159,11 @@ class SequenceBlocks:
 
     def check_integrity(self) -> None:
         self._pool.check_integrity(self._tree.idle_blocks)
+
+    def _evict(self) -> None:
+        block, node = self._tree.evict()
+        self._expectations.forget(node)
+        self._pool.free(block)
 
     def _release(self, block: int) -> None:
         if self._pool.release(block):

@@ -142,9 +142,12 @@ class EngineHost:
         self._expect(group)
 
     def _expect(self, group: Group) -> None:
-        """Tell the engine what will come after the group: a few of its rows say how all begin."""
+        """Tell the engine what will come after the group: a few of its rows say how all begin.
+
+        No followers is worth a word too: those it was told of went to another worker, or nowhere.
+        """
         rows = group.requests[:: -(-len(group.requests) // _ROWS_COMPARED)]
-        if group.followers and len(rows) > 1:
+        if len(rows) > 1:
             prompts = [row.prompt for row in rows]
             self._engine.expect(prompts, group.followers, salt=rows[0].salt)
 

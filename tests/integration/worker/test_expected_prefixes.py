@@ -38,13 +38,15 @@ def run_group(host: EngineHost, name: str, prompts: list[list[int]], followers: 
     return found
 
 
-@pytest.mark.parametrize(("followers", "cached"), [(2, 48), (0, 0)])
+@pytest.mark.parametrize(("followers", "cached"), [([2], 48), ([0], 0), ([9, 7], 48), ([9, 0], 0)])
 def test_a_prefix_stays_for_lines_that_are_still_in_the_queue(tiny_model_dir, followers, cached):
+    """followers: of each shard that comes with the prefix"""
     engine = load(tiny_model_dir, kv_cache_bytes=POOL_BYTES, max_model_len=128).engine
     host = EngineHost(engine, is_held=lambda held: True, die=die)
     host.start()
     try:
-        run_group(host, "first", [[*PREFIX, 1, 1], [*PREFIX, 2, 2]], followers)
+        for i, count in enumerate(followers):
+            run_group(host, f"shard {i}", [[*PREFIX, 1, i], [*PREFIX, 2, i]], count)
         for i in range(6):
             run_group(host, f"stranger {i}", [[i] * 60])
 

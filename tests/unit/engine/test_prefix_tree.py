@@ -13,6 +13,10 @@ def make_resident(tree: PrefixTree, path, blocks) -> None:
         tree.fill(node, block)
 
 
+def evicted(tree: PrefixTree, count: int) -> list[int]:
+    return [tree.evict()[0] for _ in range(count)]
+
+
 def test_paths_share_nodes_exactly_as_long_as_their_tokens_agree(tree):
     first = tree.enter([1, 2, 3, 4, 5, 6], salt="")
     second = tree.enter([1, 2, 3, 4, 9, 9, 9], salt="")
@@ -60,7 +64,19 @@ def test_a_block_that_somebody_waits_for_is_evicted_last(tree):
     tree.leave(spare)
     tree.retire(11)
 
-    assert [tree.evict(), tree.evict()] == [11, 10]
+    assert evicted(tree, 2) == [11, 10]
+
+
+def test_a_block_that_is_only_expected_goes_after_the_spare_and_before_those_waited_for(tree):
+    wanted, expected, spare = (tree.enter([token, token], salt="") for token in range(3))
+    make_resident(tree, wanted + expected + spare, [10, 11, 12])
+    tree.pin(expected)
+    for path, block in ((expected, 11), (spare, 12)):
+        tree.leave(path)
+        tree.retire(block)
+    tree.retire(10)
+
+    assert evicted(tree, 3) == [12, 11, 10]
 
 
 def test_children_are_evicted_before_their_parents(tree):
@@ -70,7 +86,7 @@ def test_children_are_evicted_before_their_parents(tree):
         tree.retire(block)
     tree.leave(path)
 
-    assert [tree.evict() for _ in path] == [12, 11, 10]
+    assert evicted(tree, 3) == [12, 11, 10]
 
 
 def test_a_parent_outlives_the_child_that_a_later_sequence_shares(tree):
@@ -82,7 +98,7 @@ def test_a_parent_outlives_the_child_that_a_later_sequence_shares(tree):
     tree.enter([1, 2, 5, 6], salt="")  # needs the parent
     tree.enter([1, 2, 3, 4], salt="")  # needs both
 
-    assert [tree.evict(), tree.evict()] == [11, 10]
+    assert evicted(tree, 2) == [11, 10]
 
 
 def test_a_block_of_no_node_is_not_kept(tree):
