@@ -7,7 +7,7 @@ after two deaths alone that line is answered with `worker_lost`.
 
 Not every lapsed beat is a death.  One that lapsed while nobody could reach the database says
 nothing, nor does one whose process has resigned: it began another incarnation, or drained.  Their
-shards are put back in line as they were.
+shards are put back in line as they were.  A death that somebody saw is one at any time.
 """
 
 from dataclasses import dataclass
@@ -44,14 +44,15 @@ _RESCUE_SHARDS = text("""
         RETURNING away_from, away_until
     ),
     dead AS MATERIALIZED (
-        SELECT incarnation, beat_until, resigned
+        SELECT incarnation, beat_until, resigned, died
           FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
     ),
     held AS MATERIALIZED (
         SELECT s.id, j.state AS job,
                NOT dead.resigned
-               AND coalesce(dead.beat_until NOT BETWEEN roll.away_from AND roll.away_until + :ttl,
-                            true) AS died
+               AND (dead.died
+                    OR coalesce(dead.beat_until NOT BETWEEN roll.away_from
+                                                        AND roll.away_until + :ttl, true)) AS died
           FROM roll, shards s
           JOIN dead ON s.owner = dead.incarnation
           JOIN jobs j ON j.id = s.job_id

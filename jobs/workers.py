@@ -80,7 +80,7 @@ _RETIRE = text("""
 """)
 
 _BURY = text("""
-    UPDATE workers SET beat_until = now()
+    UPDATE workers SET beat_until = now(), died = true
      WHERE host = :host AND pid = :pid AND beat_until > now()
 """)
 
@@ -157,7 +157,8 @@ def retire(session: Session, me: UUID) -> None:
 
 def bury(session: Session, *, host: str, pid: int) -> None:
     """End the incarnations of a process that is known to be dead: what it held is rescued by the
-    next sweep, not when its beat lapses.  For whoever has collected its exit code."""
+    next sweep, not when its beat lapses, and counts as a death.  For whoever has collected its
+    exit code."""
     session.execute(_BURY, {"host": host, "pid": pid})
 
 

@@ -27,6 +27,7 @@ class Worker(Base):
     progress: Mapped[int] = mapped_column(BigInteger, server_default="0")  # engine steps
     draining: Mapped[bool] = mapped_column(server_default="false")
     resigned: Mapped[bool] = mapped_column(server_default="false")  # its process did not die of it
+    died: Mapped[bool] = mapped_column(server_default="false")  # somebody saw it
     stats: Mapped[dict[str, Any]] = mapped_column(server_default="{}")  # for the dashboard alone
 
     __table_args__ = (BUSY_TABLE,)

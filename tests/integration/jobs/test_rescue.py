@@ -16,9 +16,7 @@ from tests.fixtures.passing_time import pass_time
 from tests.fixtures.work import LONG, Work, segment_of
 
 NOBODY = Rescued(died=0, spared=0)
-# In hours, so that the time which the test itself takes is nothing.
-TTL, SILENCE = timedelta(hours=20), timedelta(hours=10)
-CALL, AGES = timedelta(hours=3), timedelta(days=365)
+AGES = timedelta(days=365)
 
 
 def suspects(work: Work) -> list[Suspect]:
@@ -139,83 +137,6 @@ def test_a_death_beside_others_is_no_death_alone(work: Work) -> None:
         die_holding(work)
 
     assert suspects(work) == []
-
-
-def crashes(work: Work, job_id: UUID) -> object:
-    return work.scalar("SELECT max(crashes) FROM shards WHERE job_id = :job_id", job_id=job_id)
-
-
-def beat(work: Work, me: UUID) -> bool:
-    with work.sessions.begin() as session:
-        return workers.beat(session, me, ttl=TTL, progress=1, stats={})
-
-
-def call_the_roll(work: Work) -> Rescued:
-    return work.rescue(ttl=TTL, silence=SILENCE)
-
-
-@pytest.mark.parametrize("outage", [timedelta(hours=17), timedelta(hours=60)])
-def test_a_fleet_that_the_database_kept_from_beating_is_not_taken_for_dead(
-    work: Work, outage: timedelta
-) -> None:
-    job_id = work.add_planned_batch([1, 1])
-    for _ in range(4):
-        call_the_roll(work)
-        fleet = [work.add_worker(ttl=TTL) for _ in range(2)]
-        for me in fleet:
-            (lease,) = work.claim(me, room=1)
-            with work.sessions.begin() as session:
-                leases.take_alone(session, lease)
-        pass_time(work.sessions, outage)
-        call_the_roll(work)
-        pass_time(work.sessions, CALL)  # none of them is in time for its next beat
-        call_the_roll(work)
-        pass_time(work.sessions, TTL)
-
-    assert work.shard_states(job_id) == ["queued", "queued"]
-    assert crashes(work, job_id) == 0
-
-
-def test_who_beat_again_after_an_outage_and_fell_silent_has_died(work: Work) -> None:
-    job_id = work.add_planned_batch([1])
-    call_the_roll(work)
-    me = work.add_worker(ttl=TTL)
-    work.claim(me)
-    pass_time(work.sessions, timedelta(hours=12))  # the database is away
-    call_the_roll(work)
-    assert beat(work, me)
-
-    for _ in range(7):
-        pass_time(work.sessions, CALL)
-        call_the_roll(work)
-
-    assert (work.shard_states(job_id), crashes(work, job_id)) == (["queued"], 1)
-
-
-def test_who_died_while_the_roll_was_called_has_died(work: Work) -> None:
-    job_id = work.add_planned_batch([1])
-    me = work.add_worker(ttl=TTL)
-    work.claim(me)
-
-    died = 0
-    for _ in range(8):
-        died += call_the_roll(work).died
-        pass_time(work.sessions, CALL)
-
-    assert died == 1
-    assert (work.shard_states(job_id), crashes(work, job_id)) == (["queued"], 1)
-
-
-def test_nobody_has_died_of_what_a_process_that_resigned_had_held(work: Work) -> None:
-    job_id = work.add_planned_batch([1])
-    me = work.add_worker()
-    work.claim(me)
-
-    with work.sessions.begin() as session:
-        workers.retire(session, me)
-
-    assert work.rescue() == Rescued(died=0, spared=1)
-    assert (work.shard_states(job_id), crashes(work, job_id)) == (["queued"], 0)
 
 
 def test_a_rescued_shard_waits_twice_as_long_after_each_death_up_to_eight_times(
