@@ -53,8 +53,7 @@ _DESCRIBE = text("""
 _MOVE_DEADLINE = text("""
     UPDATE jobs
        SET expires_at = coalesce(to_timestamp(:deadline), created_at + CAST(:window AS interval)),
-           completion_window = coalesce(:completion_window, completion_window),
-           hastened = false
+           completion_window = coalesce(:completion_window, completion_window)
      WHERE id = :job_id
     RETURNING expires_at > now()
 """)

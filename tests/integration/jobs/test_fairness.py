@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jobs import fairness
+from jobs import control, fairness
+from jobs.control import Change
 from jobs.models import WorkerKind
 from tests.fixtures.passing_time import pass_time
 from tests.fixtures.work import Work
@@ -123,6 +124,21 @@ def test_who_comes_later_does_not_overtake_who_was_pulled_forward(work: Work) ->
     assert order[:6].count(late) == 5
     with work.sessions.begin() as session:
         assert fairness.hasten(session) == 0  # once is enough
+
+
+def test_moving_its_deadline_pulls_a_job_forward_no_second_time(work: Work) -> None:
+    job_id = due_in(work, timedelta(hours=4), work.add_planned_batch())
+    pass_time(work.sessions, timedelta(hours=3.5))
+    with work.sessions.begin() as session:
+        assert fairness.hasten(session) == 1
+
+    for window in (timedelta(hours=48), timedelta(hours=4)):
+        with work.sessions.begin() as session:
+            wanted = Change(window=window)
+            control.change(session, tenant_id=work.tenant_id, job_id=job_id, wanted=wanted)
+
+    with work.sessions.begin() as session:
+        assert fairness.hasten(session) == 0
 
 
 def test_planning_goes_by_age(work: Work) -> None:
