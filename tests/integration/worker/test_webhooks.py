@@ -1,7 +1,7 @@
 """A webhook goes out as Standard Webhooks says, to those who may be called, and to no others."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -149,19 +149,24 @@ def seconds_until_due(work: Work) -> float:
     return float(str(work.scalar(query)))
 
 
+def in_two_hours() -> str:
+    return format_datetime(datetime.now(tz=UTC) + timedelta(hours=2))
+
+
 @pytest.mark.parametrize(
     ("asked", "least"),
     [
-        ("7200", 7100),
-        (format_datetime(datetime.now(tz=UTC) + timedelta(hours=2)), 7000),
-        ("soon", 0),
-        ("99999999999999999999", 0),
+        (lambda: "7200", 7100),
+        (in_two_hours, 7000),
+        (lambda: "soon", 0),
+        (lambda: "99999999999999999999", 0),
     ],
+    ids=["seconds", "a moment", "no number", "too large a number"],
 )
 def test_an_endpoint_that_asks_for_time_is_given_it(
-    work: Work, secrets: Secrets, asked: str, least: float
+    work: Work, secrets: Secrets, asked: Callable[[], str], least: float
 ) -> None:
-    with answering(429, **{"Retry-After": asked}) as url:
+    with answering(429, **{"Retry-After": asked()}) as url:
         end_a_batch(work, url)
         sender(work, secrets).deliver_next()
 
