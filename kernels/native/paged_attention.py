@@ -9,7 +9,8 @@ import torch
 from kernels import cpu
 from kernels.attention_metadata import AttentionMetadata
 from kernels.native.library import MAX_VECTORS, call
-from kernels.native.segments import Chunk, cut_into_segments
+from kernels.native.segments import cut_into_segments
+from kernels.runs import chunks_of
 
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 MAX_DIM = 256
@@ -111,15 +112,8 @@ def plan_step(
     tables, seq_lens = metadata.block_tables.numpy(), metadata.seq_lens.numpy()
     starts = metadata.query_starts.numpy()
     counts = np.diff(starts)
-    chunks = [
-        Chunk(seq, row, seq_len - count, seq_len)
-        for seq, (row, count, seq_len) in enumerate(
-            zip(starts.tolist(), counts.tolist(), seq_lens.tolist(), strict=False)
-        )
-        if seq_len
-    ]
     segments = cut_into_segments(
-        chunks,
+        chunks_of(seq_lens, starts),
         tables,
         block_size=cache.shape[1],
         num_heads=num_heads,

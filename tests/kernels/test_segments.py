@@ -10,7 +10,8 @@ import torch
 
 from kernels import AttentionMetadata, native, reference
 from kernels.native.library import MAX_VECTORS, TILE
-from kernels.native.segments import Chunk, Run, cut_into_runs, cut_into_segments
+from kernels.native.segments import cut_into_runs, cut_into_segments
+from kernels.runs import Chunk, Run
 from tests.kernels.ops.tolerance import assert_as_good_as_plain
 
 compiled = pytest.mark.skipif(native.library() is None, reason="no C compiler, or no AVX2")
