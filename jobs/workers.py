@@ -75,7 +75,7 @@ _IS_ALIVE = text("""
 _DRAIN = text("UPDATE workers SET draining = true WHERE incarnation = :me")
 
 _RETIRE = text("""
-    UPDATE workers SET beat_until = least(beat_until, now()), resigned = true
+    UPDATE workers SET beat_until = least(beat_until, now()), resigned = :resigned
      WHERE incarnation = :me
 """)
 
@@ -149,10 +149,10 @@ def drain(session: Session, me: UUID) -> None:
     session.execute(_DRAIN, {"me": me})
 
 
-def retire(session: Session, me: UUID) -> None:
-    """End the incarnation at once: what it still holds is rescued by the next sweep, and nobody is
-    taken to have died of it."""
-    session.execute(_RETIRE, {"me": me})
+def retire(session: Session, me: UUID, *, resigned: bool = True) -> None:
+    """End the incarnation at once: what it still holds is rescued by the next sweep.  `resigned`:
+    nobody is taken to have died of it."""
+    session.execute(_RETIRE, {"me": me, "resigned": resigned})
 
 
 def bury(session: Session, *, host: str, pid: int) -> None:

@@ -3,7 +3,8 @@
 It goes out only while the process makes progress or is idle, so a hung engine loses its leases.
 The reply says which shards to drop.  A beat that finds its incarnation over, or a fence that has
 waited for an answer for too long, drops everything; the next beat begins a new incarnation and says
-that the last one did not die.  The model stays loaded.
+that the last one did not die, unless it was the process that stood still (decision 32).  The model
+stays loaded.
 """
 
 import logging
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from jobs import workers
 from jobs.database import Sessions, connect, sessions_of
@@ -72,6 +74,14 @@ class HoldsNoShards:
 
 
 @dataclass(frozen=True, slots=True)
+class _Over:
+    """An incarnation that is over, and whether nobody died of it."""
+
+    incarnation: UUID
+    resigned: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Rhythm:
     interval: timedelta
     ttl: timedelta
@@ -102,7 +112,7 @@ class Beat:
         self._lock = threading.Lock()  # of what follows: the fence's thread ends incarnations too
         self._unknown: set[Held] = set()
         self._alive = False
-        self._last: UUID | None = None  # the incarnation before, until it has resigned
+        self._last: _Over | None = None  # the incarnation before, until the database knows
         self.incarnation = uuid.uuid4()  # nobody yet
 
     def start(self, holder: Holder) -> None:
@@ -123,8 +133,8 @@ class Beat:
         self._thread.join()
         self._fence.stop()
         with self._sessions.begin() as session:
-            for me in filter(None, (self._last, self.incarnation)):
-                workers.retire(session, me)
+            self._retire_last(session)
+            workers.retire(session, self.incarnation)
 
     def _run(self) -> None:
         interval = self._rhythm.interval.total_seconds()
@@ -147,6 +157,7 @@ class Beat:
 
     def _beat(self) -> None:
         me, sent, held = self.incarnation, time.monotonic(), self._holder.held()
+        self._fence.note_try(sent)
         with self._sessions.begin() as session:
             alive = workers.beat(
                 session,
@@ -184,8 +195,11 @@ class Beat:
             if not self._alive or self.incarnation != me:
                 return
             self._alive = False
+            # Not even a beat was begun: something that we hold has stopped the whole process, and
+            # would stop the next one too.  That is for the rescue to count.
+            self._last = _Over(me, resigned=self._fence.was_tried())
             # Nobody until then: what is claimed in a name that is not registered is nothing.
-            self._last, self.incarnation = me, uuid.uuid4()
+            self.incarnation = uuid.uuid4()
             self._unknown = set()
             self._holder.drop_all()  # before another incarnation claims anything
         log.error("incarnation over, work dropped: %s", reason, extra={"incarnation": str(me)})
@@ -194,12 +208,15 @@ class Beat:
         sent, me = time.monotonic(), uuid.uuid4()
         identity = Identity(me, self._kind, self._model, socket.gethostname(), os.getpid())
         with self._sessions.begin() as session:
-            if self._last is not None:
-                workers.retire(session, self._last)
+            self._retire_last(session)
             workers.register(session, identity, ttl=self._rhythm.ttl)
         self._fence.hold(sent)
         with self._lock:
             self.incarnation, self._alive, self._last = me, True, None
+
+    def _retire_last(self, session: Session) -> None:
+        if self._last is not None:
+            workers.retire(session, self._last.incarnation, resigned=self._last.resigned)
 
 
 def beat_of_this_process(

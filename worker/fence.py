@@ -3,6 +3,9 @@
 A thread that does no I/O: the beat's own may be stuck in a socket of a database that has stopped
 without a word, and nothing but the monotonic clock of this process has a say here.  Safety does not
 hang on it, for every write names its attempt; it ends work that would be thrown away.
+
+It also tells whose silence it was: if a beat was at least begun in time, the database's, else that
+of this process, which stood still as a whole.
 """
 
 import threading
@@ -19,6 +22,8 @@ class Fence:
         self._after = after.total_seconds()
         self._fall = fall
         self._deadline: float | None = None  # monotonic
+        self._good_until = 0.0  # the last deadline, fallen or not
+        self._was_tried = False  # since the last answer, and before it was too late
         self._stopping = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="fence", daemon=True)
@@ -32,11 +37,22 @@ class Fence:
             self._changed.notify()
         self._thread.join()
 
+    def note_try(self, at: float) -> None:
+        """A beat is begun at the monotonic time `at`."""
+        with self._changed:
+            self._was_tried |= at < self._good_until
+
     def hold(self, sent: float) -> None:
         """A beat that was sent at the monotonic time `sent` has been answered."""
         with self._changed:
-            self._deadline = sent + self._after
+            self._deadline = self._good_until = sent + self._after
+            self._was_tried = False
             self._changed.notify()
+
+    def was_tried(self) -> bool:
+        """Whether a beat was begun after the last one that was answered, and in time."""
+        with self._changed:
+            return self._was_tried
 
     def _run(self) -> None:
         while self._wait_for_fall():

@@ -5,7 +5,7 @@ import pytest
 from tests.chaos.batches import FaultClient, plain_texts, right_answers
 from tests.chaos.scale import FULL, full_or_short
 from tests.e2e.client import counts
-from tests.fixtures.fault_stack import HANG_AFTER, TTL, Exit, FaultStack
+from tests.fixtures.fault_stack import FENCE_AFTER, HANG_AFTER, TTL, Exit, FaultStack
 
 _HUNG = "worker ends: the engine has stopped stepping"
 _MORE_KILLERS = {"r101": "exit", "r150": "eat", "r46": "hang"}  # the last takes its time to die
@@ -26,6 +26,23 @@ def test_requests_that_kill_their_workers_are_answered_and_no_neighbour_fails(
     assert counts(ended) == (len(texts), len(innocent), len(killers))
     assert client.answers(ended) == right_answers(innocent)
     assert client.failures(ended) == dict.fromkeys(killers, "worker_lost")
+
+
+@pytest.mark.law("P14")
+def test_a_request_that_stops_its_whole_process_past_the_fence_is_answered_in_the_end(
+    client: FaultClient, stack: FaultStack
+) -> None:
+    """No worker dies of it, and no lease lapses long before the fence falls: only the worker
+    itself can tell, and by what it does not say."""
+    stack.exits.clear()
+    texts = plain_texts(20) | {"stall": f"stall {(FENCE_AFTER + TTL) / 2}"}
+
+    ended = client.wait(client.submit_texts(texts))
+
+    innocent = {name: text for name, text in texts.items() if name != "stall"}
+    assert client.answers(ended) == right_answers(innocent)
+    assert client.failures(ended) == {"stall": "worker_lost"}
+    assert stack.exits == list[Exit]()
 
 
 @pytest.mark.law("P26")

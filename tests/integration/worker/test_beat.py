@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from jobs.models import WorkerKind
 from jobs.workers import Held
+from tests.fixtures.scripted_engine import stand_still
 from tests.fixtures.work import Work
 from tests.fixtures.workers import beat_of
 from worker.beat import Beat, Rhythm
@@ -143,6 +144,27 @@ def test_the_fence_falls_while_the_beat_is_stuck_in_a_socket(work: Work, holding
     alive = "SELECT count(*) FROM workers WHERE beat_until > now() AND NOT resigned"
     assert until(lambda: work.scalar(alive) == 1)
     beat.retire()
+
+
+@pytest.mark.law("P14")
+def test_a_process_that_stood_still_past_its_fence_does_not_say_that_it_lived(
+    work: Work, holding: Holding
+) -> None:
+    """A call that keeps Python's lock stops the beat and the fence with it.  What it ran for must
+    count as a death, or it would stop one process after the other for ever."""
+    brief = Rhythm(timedelta(milliseconds=50), timedelta(minutes=5), timedelta(seconds=2))
+    beat = beat_of(work, WorkerKind.INFERENCE, holding, rhythm=brief)
+    first = beat.incarnation
+
+    stand_still(2.5)
+
+    assert holding.dropped.wait(DEADLINE)
+    over = "SELECT beat_until <= now() FROM workers WHERE incarnation = :me"
+    assert until(lambda: work.scalar(over, me=first))  # with five minutes to go
+    resigned = "SELECT resigned FROM workers WHERE incarnation = :me"
+    assert not work.scalar(resigned, me=first)
+    beat.retire()
+    assert not work.scalar(resigned, me=first)
 
 
 @pytest.mark.law("P27")
