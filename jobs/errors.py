@@ -25,7 +25,8 @@ JobsError
 ├── SegmentDamaged            S3 gave other bytes than were written; tried again, never published
 └── StorageUnavailable        S3 did not answer within its bounds; the work may be tried again
     └── StorageRefused        S3 answered, and said no
-        └── ObjectRefused     for the sake of that object: it is not there, or not ours to use
+        └── ObjectRefused     for the sake of that object, which is not ours to use
+            └── ObjectMissing for there is none
 
 Anything else is a bug and escapes.
 """
@@ -160,3 +161,7 @@ class StorageRefused(StorageUnavailable):
 
 class ObjectRefused(StorageRefused):
     """It is not our keys or the call that S3 minds: the object is not there, or not for us."""
+
+
+class ObjectMissing(ObjectRefused):
+    pass

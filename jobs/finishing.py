@@ -18,7 +18,8 @@ from jobs.models import JobKind, JobState
 
 @dataclass(frozen=True, slots=True)
 class FinalizeLease:
-    """The right to write a job's files and end it.  `planned`: it reached in_progress."""
+    """The right to write a job's files and end it.  `planned`: it reached in_progress; `overdue`:
+    to write them has been tried for an hour."""
 
     job_id: UUID
     attempt: int
@@ -28,6 +29,7 @@ class FinalizeLease:
     ends_as: JobState
     total: int
     planned: bool
+    overdue: bool
     output_expires_after: int | None
     output_prefix: str | None
 
@@ -110,8 +112,9 @@ _BEGIN = text("""
      WHERE j.id = ripe.id
     RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.kind,
               coalesce(j.ends_as, 'completed') AS ends_as, j.total,
-              j.in_progress_at IS NOT NULL AS planned, j.output_expires_after,
-              j.output_prefix
+              j.in_progress_at IS NOT NULL AS planned,
+              j.finalizing_at < now() - interval '1 hour' AS overdue,
+              j.output_expires_after, j.output_prefix
 """)
 
 _RIPE = text("""

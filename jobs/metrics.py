@@ -18,6 +18,7 @@ RESCUED = Counter(
     ["worker"],
 )
 POISON = Counter("gristmill_poison", "Requests answered with worker_lost.")
+RESULTS_LOST = Counter("gristmill_results_lost", "Requests answered with result_lost.")
 ROWS_RECOMPUTED = Counter(
     "gristmill_rows_recomputed",
     "Rows begun again, or for all we know: an attempt ended before them.",

@@ -9,7 +9,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from jobs import metrics
-from jobs.errors import ObjectRefused, StorageRefused, StorageUnavailable
+from jobs.errors import ObjectMissing, ObjectRefused, StorageRefused, StorageUnavailable
 from jobs.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PASSING = (408, 409, 429)
 
 # Other refusals are of our keys, our clock or the call, and say nothing about the object.
-_OF_THE_OBJECT = ("NoSuchKey", "NoSuchBucket", "AccessDenied")
+_OF_THE_OBJECT = ("NoSuchBucket", "AccessDenied")
 
 
 @contextmanager
@@ -33,7 +33,10 @@ def errors_named() -> Iterator[None]:
 
 
 def _kind(error: ClientError) -> type[StorageUnavailable]:
-    if error.response.get("Error", {}).get("Code") in _OF_THE_OBJECT:
+    code = error.response.get("Error", {}).get("Code")
+    if code == "NoSuchKey":
+        return ObjectMissing
+    if code in _OF_THE_OBJECT:
         return ObjectRefused
     status = status_of(error)
     refused = 400 <= status < 500 and status not in _PASSING

@@ -1,13 +1,13 @@
 """A segment's object in S3, held against what the database says of it before any of it is used.
 
-A store may lose the end of an object or change a byte.  Segments are read one after another, so
+A store may lose an object or its end, or change a byte.  Segments are read one after another, so
 that of a short one the next one's lines would be taken for its own.
 """
 
 import hashlib
 from dataclasses import dataclass
 
-from jobs.errors import SegmentDamaged
+from jobs.errors import ObjectMissing, SegmentDamaged
 from jobs.storage import Storage
 
 
@@ -19,8 +19,11 @@ class SegmentObject:
 
 
 def read_whole(storage: Storage, segment: SegmentObject) -> bytes:
-    """All of a segment.  Raises SegmentDamaged if it is not what was written."""
-    content = storage.read(segment.storage_key)
+    """All of a segment.  Raises SegmentDamaged if it is not what was written, or not there."""
+    try:
+        content = storage.read(segment.storage_key)
+    except ObjectMissing as missing:
+        raise SegmentDamaged(f"{segment.storage_key}: {missing}") from missing
     if len(content) != segment.bytes:
         raise SegmentDamaged(f"{segment.storage_key}: {len(content)} bytes of {segment.bytes}")
     if hashlib.sha256(content).hexdigest() != segment.sha256:

@@ -3,7 +3,8 @@
 The lines that result rows name are copied from their segments in input order, a window at a time,
 while the next window's segments are fetched.  Disk holds two windows and the files themselves,
 never the whole job's segments; memory holds two windows' rows and the few segments under way.
-A segment that is not what was written is not copied from: the job waits, and is tried again.
+A segment that is not what was written is not copied from: the job waits, and is tried again.  After
+an hour of that its rows are said to be lost (decision 33).
 Names and ids derive from the job, so two finalizations give the same bytes.
 """
 
@@ -28,6 +29,7 @@ from jobs.storage import Storage
 from worker.control import leased_jobs
 from worker.control.ahead import ahead
 from worker.control.hands import Hands
+from worker.control.lost_results import write_off
 from worker.control.spool import Spool
 
 log = logging.getLogger(__name__)
@@ -68,6 +70,8 @@ class Finalizer:
         with ExitStack() as stack:
             output, errors = stack.enter_context(Spool()), stack.enter_context(Spool())
             if lease.kind is JobKind.BATCH and lease.planned:
+                if lease.overdue:
+                    write_off(self._sessions, self._storage, lease)
                 self._copy_lines(lease, output, errors)
                 self._check(lease, output, errors)
             drafts = self._upload(lease, output, "output"), self._upload(lease, errors, "error")

@@ -1,12 +1,18 @@
-"""Of a segment that the store cut short or changed nothing is published: its batch waits."""
+"""Of a segment that the store cut short or changed nothing is published: its batch waits, and ends
+without those results if they do not come back."""
 
 from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
+from jobs import earlier
 from jobs.errors import SegmentDamaged
+from jobs.models import Job
 from jobs.storage import Storage
+from tests.fixtures.passing_time import pass_time
 from tests.fixtures.pipeline import Pipeline, input_line
 from tests.fixtures.work import Work, custom_ids, segment_of
 from tests.fixtures.workers import control_hands
@@ -42,11 +48,25 @@ def make_due(work: Work) -> None:
         session.execute(text("UPDATE jobs SET not_before = now()"))
 
 
-def batch_of_two_segments(work: Work, storage: Storage) -> None:
+def ruin(storage: Storage, key: str, damage: Damage | None) -> None:
+    """None: the object is gone."""
+    if damage is None:
+        storage.delete([key])
+    else:
+        storage.put(key, damage(storage.read(key)))
+
+
+def file_of(work: Work, storage: Storage, file_id: UUID | None) -> bytes:
+    key = work.scalar("SELECT storage_key FROM files WHERE id = :id", id=file_id)
+    return storage.read(str(key))
+
+
+def batch_of_two_segments(work: Work, storage: Storage) -> UUID:
     job_id = work.add_planned_batch([4])
     (lease,) = work.claim(work.add_worker())
     work.flush(lease, segment_of(job_id, [0, 1], storage))
     work.flush(lease, segment_of(job_id, [2, 3], storage), complete=True)
+    return job_id
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -91,28 +111,65 @@ def test_a_row_that_names_no_line_of_its_segment_is_not_published(
     assert work.scalar("SELECT state FROM jobs") == "finalizing"
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_segment_of_an_earlier_batch_is_not_reused(
-    pipeline: Pipeline, damage: Damage
+@pytest.mark.parametrize("damage", [*DAMAGES, None], ids=str)
+@pytest.mark.law("P23")
+def test_results_that_stay_lost_for_an_hour_are_named_and_the_batch_ends(
+    work: Work, storage: Storage, damage: Damage | None
+) -> None:
+    job_id = batch_of_two_segments(work, storage)
+    key = first_segment(work)
+    ruin(storage, key, damage)
+    with pytest.raises(GivenUp, match=key):
+        Finalizer(work.sessions, storage, control_hands(work)).finalize_next()
+    pass_time(work.sessions, timedelta(hours=1, minutes=1))
+
+    Finalizer(work.sessions, storage, control_hands(work)).finalize_next()
+
+    with work.sessions() as session:
+        job = session.get_one(Job, job_id)
+        to_retry = earlier.rows_to_retry(session, job_id, first=0, last=3)
+    assert (job.state, job.total, job.completed, job.failed) == ("completed", 4, 2, 2)
+    errors = file_of(work, storage, job.error_file_id)
+    assert custom_ids(file_of(work, storage, job.output_file_id)) == ["r2", "r3"]
+    assert custom_ids(errors) == ["r0", "r1"]
+    assert errors.count(b'"result_lost"') == 2
+    assert to_retry == {0, 1}
+
+
+def test_no_result_is_said_to_be_lost_while_s3_does_not_answer(
+    work: Work, storage: Storage
+) -> None:
+    batch_of_two_segments(work, storage)
+    elsewhere = storage.within("no-such-bucket")
+    with pytest.raises(GivenUp):
+        Finalizer(work.sessions, elsewhere, control_hands(work)).finalize_next()
+    pass_time(work.sessions, timedelta(hours=1, minutes=1))
+
+    with pytest.raises(GivenUp):
+        Finalizer(work.sessions, elsewhere, control_hands(work)).finalize_next()
+    make_due(work)
+    Finalizer(work.sessions, storage, control_hands(work)).finalize_next()
+
+    assert work.scalar("SELECT ROW(state, completed, failed)::text FROM jobs") == "(completed,4,0)"
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, None], ids=str)
+def test_what_an_earlier_batch_has_lost_is_not_reused_and_runs_again(
+    pipeline: Pipeline, damage: Damage | None
 ) -> None:
     content = input_line("a") + b"\n" + input_line("b") + b"\n"
-    earlier = pipeline.submit(content)
+    earlier_id = pipeline.submit(content)
+    pipeline.plan()
+    pipeline.run(1)
+    pipeline.run()
+    pipeline.finalize()
+    ruin(pipeline.storage, first_segment(pipeline.work), damage)
+    later = pipeline.submit(content, reuse_from=earlier_id)
+    pipeline.ran.clear()
+
     pipeline.plan()
     pipeline.run()
     pipeline.finalize()
-    key = first_segment(pipeline.work)
-    whole = pipeline.storage.read(key)
-    pipeline.storage.put(key, damage(whole))
-    later = pipeline.submit(content, reuse_from=earlier)
 
-    with pytest.raises(GivenUp, match=key) as given_up:
-        pipeline.plan()
-    meanwhile = pipeline.work.job_state(later)
-    pipeline.storage.put(key, whole)
-    make_due(pipeline.work)
-    pipeline.plan()
-    pipeline.finalize()
-
-    assert isinstance(given_up.value.__cause__, SegmentDamaged)
-    assert meanwhile == "validating"
+    assert pipeline.ran == ["a"]
     assert [line["custom_id"] for line in pipeline.output(later)] == ["a", "b"]
