@@ -59,10 +59,10 @@ def int8_gops(rows: int, inputs: int, outputs: int, *, for_seconds: float = 0.6)
     return 2e-9 * rows * inputs * outputs / seconds
 
 
-def peak_gflops() -> float:
-    """The best that fp32 reaches now, on all cores that we may use."""
+def peak_gflops(*, for_seconds: float = 0.8) -> float:
+    """The best that fp32 reaches now, on all cores that we may use.  for_seconds: each shape"""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    return max(fp32_gflops(*shape, for_seconds=0.8) for shape in _PEAK_SHAPES)
+    return max(fp32_gflops(*shape, for_seconds=for_seconds) for shape in _PEAK_SHAPES)
 
 
 @torch.inference_mode()

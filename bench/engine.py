@@ -64,10 +64,7 @@ def bench_engine(
         "model": Path(model).name,
         "workload": Path(workload).stem,
         "precision": options.precision,
-        **_figures(task, run),
-        "peak_rss_gib": round(memory, 2),
-        "cpu_s": round(run.cpu_s, 1),
-        "others_cpu_s": round(run.others_cpu_s, 1),
+        **run.figures(task, peak_rss_gib=memory),
         "reference": asdict(agreement),
         **({"teacher_forced": asdict(forced)} if forced else {}),
         **against_floor(checkpoint, task, run, peaks),
@@ -81,7 +78,7 @@ def check_answers(model: Any, task: Task, run: Run, options: Options) -> Agreeme
     is told, and for its reader to judge.
     """
     greedy = [
-        Answer(prompt, completion)
+        Answer(request.request_id, prompt, completion.token_ids)
         for request, prompt, completion in zip(
             task.requests, task.prompts, run.completions, strict=True
         )
@@ -127,30 +124,14 @@ def _is_plainly_greedy(params: SamplingParams) -> bool:
     return params == plain
 
 
-def _figures(task: Task, run: Run) -> dict[str, Any]:
-    output_tokens = run.output_tokens
-    return {
-        "requests": len(task.requests),
-        "prompt_tokens": task.prompt_tokens,
-        "output_tokens_got": output_tokens,
-        "wall_s": round(run.wall_s, 2),
-        "out_tok_s": round(output_tokens / run.wall_s, 1),
-        "total_tok_s": round((task.prompt_tokens + output_tokens) / run.wall_s, 1),
-        "prefill_tokens_computed": run.prefill_tokens_computed,
-        "prefill_tokens_logical": run.prefill_tokens_logical,
-    }
-
-
 def against_floor(
     checkpoint: Checkpoint, task: Task, run: Run, peaks: list[float]
 ) -> dict[str, float]:
     """peaks: GFLOP/s that the machine was seen to reach; nothing is told if there are none"""
     if not peaks:
         return {}
-    works = [
-        Work(prompt, len(completion.token_ids))
-        for prompt, completion in zip(task.prompts, run.completions, strict=True)
-    ]
+    outputs = [len(completion.token_ids) for completion in run.completions]
+    works = map(Work, task.prompts, outputs)
     floor = operations(Shape.of(checkpoint.config), works).seconds(gflops=max(peaks))
     return {
         "peak_gflops": round(max(peaks), 1),

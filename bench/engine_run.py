@@ -2,9 +2,10 @@
 
 import gc
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from bench.errors import BenchFailed, OutputsDiffer
+from bench.figures import Pass
 from bench.stopwatch import Stopwatch
 from engine.config import Precision
 from engine.llm import LLM
@@ -40,6 +41,22 @@ class Run:
     @property
     def output_tokens(self) -> int:
         return sum(len(completion.token_ids) for completion in self.completions)
+
+    def figures(self, task: Task, *, peak_rss_gib: float) -> dict[str, Any]:
+        made = Pass(
+            requests=len(task.requests),
+            prompt_tokens=task.prompt_tokens,
+            output_tokens=self.output_tokens,
+            wall_s=self.wall_s,
+            cpu_s=self.cpu_s,
+            others_cpu_s=self.others_cpu_s,
+            peak_rss_gib=peak_rss_gib,
+        )
+        return {
+            **made.figures(),
+            "prefill_tokens_computed": self.prefill_tokens_computed,
+            "prefill_tokens_logical": self.prefill_tokens_logical,
+        }
 
 
 def make_task(requests: list[Request], tokenizer: Tokenizer) -> Task:

@@ -6,7 +6,7 @@ So the text is given, and at each of its tokens both are asked for the next.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -21,6 +21,10 @@ from kernels import AttentionMetadata
 _BLOCK = 16
 
 
+Preferences: TypeAlias = Sequence[Sequence[int]]
+"""Of each text, and of each token of it, the token that would come next."""
+
+
 @dataclass(frozen=True, slots=True)
 class ForcedAgreement:
     """tokens: how many were asked for; equal_tokens: at how many both prefer the same."""
@@ -29,24 +33,46 @@ class ForcedAgreement:
     equal_tokens: int
 
 
-@torch.inference_mode()
 def forced_agreement(
     checkpoint: Checkpoint, reference: Any, texts: Sequence[Sequence[int]], *, precision: str
 ) -> ForcedAgreement:
-    """reference: a transformers model; texts: tokens; what texts begin with together counts once"""
-    dtype, device = DTYPES[precision], reference.device
-    model = load_model(checkpoint, device=device, dtype=dtype)
+    """Of ours with a transformers model's.  texts: tokens"""
+    ours = our_preferences(checkpoint, texts, precision=precision, device=reference.device)
+    return agreement(texts, ours, their_preferences(reference, texts))
+
+
+def agreement(
+    texts: Sequence[Sequence[int]], left: Preferences, right: Preferences
+) -> ForcedAgreement:
+    """What texts begin with together counts once."""
     tokens = equal = 0
     before: Sequence[int] = ()
-    for text in sorted(texts, key=list):
+    for text, a, b in sorted(zip(texts, left, right, strict=True), key=lambda each: list(each[0])):
         new = common_length(before, text)
-        ours = _preferred(model, text, dtype=kv_dtype(dtype))[new:]
-        given = torch.tensor([list(text)], device=device)
-        theirs = reference(given, use_cache=False).logits[0, new:].argmax(dim=-1)
-        tokens += len(ours)
-        equal += int((ours == theirs).sum())
+        tokens += len(text) - new
+        equal += sum(one == other for one, other in zip(a[new:], b[new:], strict=True))
         before = text
     return ForcedAgreement(tokens, equal)
+
+
+@torch.inference_mode()
+def our_preferences(
+    checkpoint: Checkpoint,
+    texts: Sequence[Sequence[int]],
+    *,
+    precision: str,
+    device: torch.device,
+) -> Preferences:
+    dtype = DTYPES[precision]
+    model = load_model(checkpoint, device=device, dtype=dtype)
+    return [_preferred(model, text, dtype=kv_dtype(dtype)).tolist() for text in texts]
+
+
+@torch.inference_mode()
+def their_preferences(reference: Any, texts: Sequence[Sequence[int]]) -> Preferences:
+    """reference: a transformers model"""
+    given = (torch.tensor([list(text)], device=reference.device) for text in texts)
+    return [reference(text, use_cache=False).logits[0].argmax(dim=-1).tolist() for text in given]
 
 
 def _preferred(model: Decoder, text: Sequence[int], *, dtype: torch.dtype) -> torch.Tensor:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from bench.errors import BenchFailed, OutputsDiffer
-from engine.requests import Completion
 from engine.weights.checkpoint import Checkpoint
 
 # Where the reference's two best logits are nearer than this, rounding decides and both are right.
@@ -18,8 +17,9 @@ TIE = 1e-3
 class Answer:
     """A prompt and the greedy tokens that an engine gave for it."""
 
+    request_id: str
     prompt: Sequence[int]
-    completion: Completion
+    token_ids: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,12 @@ def compare(model: Any, answers: Iterable[Answer], *, refuse: bool) -> Agreement
 
 @torch.inference_mode()
 def _compare_one(model: Any, answer: Answer, *, refuse: bool) -> Agreement:
-    given = torch.tensor(answer.completion.token_ids)
-    tokens = torch.tensor([[*answer.prompt, *answer.completion.token_ids]])
+    given = torch.tensor(answer.token_ids)
+    tokens = torch.tensor([[*answer.prompt, *answer.token_ids]])
     found = model(tokens.to(model.device), use_cache=False, logits_to_keep=len(given) + 1)
     logits = found.logits[0, :-1].float().cpu()
     if refuse:
-        _require_best(logits, given, answer.completion.request_id)
+        _require_best(logits, given, answer.request_id)
     equal = int((logits.argmax(dim=-1) == given).sum())
     return Agreement(1, int(equal == len(given)), len(given), equal)
 

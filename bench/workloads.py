@@ -73,13 +73,18 @@ def open_workload(name: str, tokenizer: Tokenizer) -> list[Request]:
 
     Raises WorkloadUnavailable, or WorkloadUnreadable for a file that is none.
     """
+    with TemporaryDirectory(prefix="gristmill-bench-") as folder:
+        file = workload_file(name, tokenizer, Path(folder))
+        return [item.request for item in read_workload(file)]
+
+
+def workload_file(name: str, tokenizer: Tokenizer, folder: Path) -> Path:
+    """The file of that name, or W1, W2 or W3 written to `folder`.  Raises WorkloadUnavailable."""
     if Path(name).is_file():
-        return [item.request for item in read_workload(Path(name))]
+        return Path(name)
     if name not in NAMES:
         raise WorkloadUnavailable(f"{name} is no file, and none of {', '.join(NAMES)}")
-    with TemporaryDirectory(prefix="gristmill-bench-") as folder:
-        file = write_workloads(tokenizer, Path(folder))[name]
-        return [item.request for item in read_workload(file)]
+    return write_workloads(tokenizer, folder)[name]
 
 
 def read_texts(tokenizer: Tokenizer, *, licences: Path = _LICENCES) -> Texts:

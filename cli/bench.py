@@ -39,6 +39,27 @@ def engine(
 
 
 @app.command()
+def peer(
+    command: Annotated[
+        list[str], typer.Argument(help="How to run the peer, after --; see bench/peers/README.md.")
+    ],
+    *,
+    model: Annotated[str, typer.Option(help="Ours: as for `bench engine`.")],
+    workload: Annotated[str, typer.Option(help="A file of requests as JSONL, or W1, W2 or W3.")],
+    precision: Annotated[str, typer.Option(help="Ours: fp32 or int8.")] = "fp32",
+    rounds: Annotated[int, typer.Option(min=1, help="How often each runs; its best counts.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Run the engine and another one by turns on a workload, against the same floor."""
+    from bench.side_by_side import Contest, side_by_side
+
+    contest = Contest(
+        model=model, workload=workload, precision=precision, rounds=rounds, peer=command
+    )
+    _report(lambda tell: side_by_side(contest, tell=tell), as_json=as_json)
+
+
+@app.command()
 def queue(
     *,
     requests: Annotated[int, typer.Option(min=1, help="Lines of the batch.")],

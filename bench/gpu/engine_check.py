@@ -27,7 +27,10 @@ def check_engine(device: torch.device) -> dict[str, Any]:
         checkpoint, tokenizer = open_model(name)
         task = make_task(_requests(), tokenizer)
         run = run_once(name, task, precision="fp32", device=str(device))
-        answers = map(Answer, task.prompts, run.completions)
+        answers = [
+            Answer(completion.request_id, prompt, completion.token_ids)
+            for prompt, completion in zip(task.prompts, run.completions, strict=True)
+        ]
         return asdict(compare(dense_model(checkpoint).to(device), answers, refuse=True))
 
 
