@@ -96,6 +96,7 @@ _BEGIN = text("""
     WITH ripe AS MATERIALIZED (
         SELECT j.id FROM jobs j
          WHERE j.owner IS NULL AND j.not_before <= now()
+           AND (j.deaths >= :suspicious) = :careful
            AND (j.kind = 'batch' AND j.state IN ('in_progress', 'stopping', 'finalizing')
                 OR j.kind = 'request' AND j.state IN ('stopping', 'finalizing'))
            AND NOT EXISTS (SELECT 1 FROM shards s
@@ -207,9 +208,11 @@ def is_ripe(session: Session, job_id: UUID) -> bool:
     return bool(session.scalar(_RIPE, {"job_id": job_id}))
 
 
-def begin(session: Session, me: UUID) -> FinalizeLease | None:
-    """Lease a job whose shards have all settled, or that a dead finalizer left.  One winner."""
-    row = session.execute(_BEGIN, {"me": me}).mappings().one_or_none()
+def begin(session: Session, me: UUID, *, careful: bool = False) -> FinalizeLease | None:
+    """Lease a job whose shards have all settled, or that a dead finalizer left: one of those that
+    want care, or of the others.  One winner."""
+    values = {"me": me, "careful": careful, "suspicious": job_leases.SUSPICIOUS}
+    row = session.execute(_BEGIN, values).mappings().one_or_none()
     if row is None:
         return None
     kinds = {"kind": JobKind(row["kind"]), "ends_as": JobState(row["ends_as"])}

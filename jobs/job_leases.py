@@ -1,4 +1,9 @@
-"""The lease on a job, while it is planned or finalized: held by its owner's beat like a shard's."""
+"""The lease on a job, while it is planned or finalized: held by its owner's beat like a shard's.
+
+A death says little of a job, for a process plans one, finalizes another and sends webhooks.  A job
+that was held at SUSPICIOUS deaths is leased with care from then on: its process has no other job in
+hand.  The deaths that follow are its own doing.
+"""
 
 from datetime import timedelta
 from typing import Protocol
@@ -10,6 +15,8 @@ from sqlalchemy.orm import Session
 from jobs import metrics
 from jobs.errors import LeaseLost
 from jobs.models import JobState
+
+SUSPICIOUS = 2  # deaths
 
 _BACKOFF = timedelta(seconds=3)  # times the attempt, up to MAX_BACKOFF
 _MAX_BACKOFF = timedelta(minutes=2)

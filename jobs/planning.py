@@ -36,6 +36,7 @@ class PlanLease:
     etag: str | None
     retry_of: UUID | None
     reuse_from: UUID | None
+    deaths: int  # of those who had planned it before
 
 
 @dataclass(slots=True)  # not frozen: to make it would cost three times as much
@@ -74,7 +75,7 @@ _CLAIM = text("""
     WITH next AS MATERIALIZED (
         SELECT id FROM jobs
          WHERE kind = 'batch' AND state IN ('queued', 'validating') AND owner IS NULL
-           AND not_before <= now()
+           AND not_before <= now() AND (deaths >= :suspicious) = :careful
            AND EXISTS (SELECT 1 FROM workers w
                         WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
          ORDER BY not_before, id LIMIT 1
@@ -85,7 +86,8 @@ _CLAIM = text("""
       FROM next, files f
      WHERE j.id = next.id AND f.id = j.input_file_id
     RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.endpoint, j.interactive,
-              j.on_invalid_line, f.storage_key, f.bucket, f.etag, j.retry_of, j.reuse_from
+              j.on_invalid_line, f.storage_key, f.bucket, f.etag, j.retry_of, j.reuse_from,
+              j.deaths
 """)
 
 _CLEAR = text("DELETE FROM requests WHERE job_id = :job_id")
@@ -133,9 +135,11 @@ _MODEL_EXISTS = text("SELECT EXISTS (SELECT 1 FROM models WHERE name = :name)")
 _ANALYZE = text("ANALYZE shards")
 
 
-def claim(session: Session, me: UUID) -> PlanLease | None:
-    """Lease the batch that has waited longest of those that nobody plans."""
-    row = session.execute(_CLAIM, {"me": me}).mappings().one_or_none()
+def claim(session: Session, me: UUID, *, careful: bool = False) -> PlanLease | None:
+    """Lease the batch that has waited longest of those that nobody plans: of those that want care,
+    or of the others."""
+    values = {"me": me, "careful": careful, "suspicious": job_leases.SUSPICIOUS}
+    row = session.execute(_CLAIM, values).mappings().one_or_none()
     if row is None:
         return None
     return PlanLease(**{**row, "on_invalid_line": OnInvalidLine(row["on_invalid_line"])})

@@ -24,6 +24,8 @@ from jobs.models import JobKind
 WORKER_LOST = "worker_lost"
 DEATHS_ALONE = 2  # of one line, before it is answered
 
+_MOST_BACKOFF = timedelta(hours=1)  # of a job
+
 # The row lock re-checks the newest version of the worker's row, so that a beat that commits
 # meanwhile wins.  NO KEY, because an open claim's foreign key locks that row too; SKIP LOCKED on
 # the shards, so that one stuck flush does not block the sweep; FOR SHARE OF the job, because a
@@ -77,11 +79,21 @@ _RESCUE_SHARDS = text("""
     RETURNING held.died
 """)
 
+# The roll says nothing here: a planner that dies is often the one that would have called it.
 _RELEASE_JOBS = text("""
     WITH dead AS MATERIALIZED (
-        SELECT incarnation FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
+        SELECT incarnation, NOT resigned AS died
+          FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
     )
-    UPDATE jobs SET owner = NULL FROM dead WHERE owner = dead.incarnation RETURNING id
+    UPDATE jobs
+       SET owner = NULL,
+           deaths = deaths + dead.died::int,
+           not_before = CASE WHEN dead.died
+                             THEN now() + least(:backoff * power(2, least(deaths, 20)), :most)
+                             ELSE not_before END
+      FROM dead
+     WHERE owner = dead.incarnation
+    RETURNING id
 """)
 
 # What an endpoint was to be told that has been disabled or deleted meanwhile is given up, as the
@@ -213,9 +225,13 @@ def rescue_shards(
     return Rescued(died=sum(died), spared=len(died) - sum(died))
 
 
-def release_jobs(session: Session) -> int:
-    """Free the jobs that a dead worker was planning or finalizing; their state stays."""
-    return len(session.execute(_RELEASE_JOBS).all())
+def release_jobs(session: Session, *, backoff: timedelta) -> int:
+    """Free the jobs that a dead worker was planning or finalizing; their state stays.
+
+    A job waits `backoff`, and twice as long after each death, an hour at most.
+    """
+    values = {"backoff": backoff, "most": _MOST_BACKOFF}
+    return len(session.execute(_RELEASE_JOBS, values).all())
 
 
 def release_deliveries(session: Session) -> int:

@@ -25,6 +25,7 @@ class Job(Base):
     owner: Mapped[UUID | None] = mapped_column(ForeignKey(Worker.incarnation))
     attempt: Mapped[int] = mapped_column(server_default="0")
     not_before: Mapped[datetime] = mapped_column(server_default=func.now())  # of the next lease
+    deaths: Mapped[int] = mapped_column(server_default="0")  # of processes that had leased it
 
     endpoint: Mapped[str]
     model: Mapped[str | None] = mapped_column(ForeignKey(Model.name))  # a batch's: known once read

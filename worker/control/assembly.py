@@ -69,6 +69,7 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
         doorbell,
         plan=planner.plan_next,
         finalize=finalizer.finalize_next,
+        careful=lambda: planner.plan_next(careful=True) or finalizer.finalize_next(careful=True),
         deliver=courier.call,
     )
     sweeper, rescuer = (

@@ -55,11 +55,10 @@ class Finalizer:
         self._storage = storage
         self._hands = hands
 
-    def finalize_next(self) -> bool:
+    def finalize_next(self, *, careful: bool = False) -> bool:
         """Finalize the job that has been ripe longest.  False if none is.  Raises GivenUp."""
-        return leased_jobs.do_next(
-            self._sessions, self._hands, claim=finishing.begin, work=self._finalize
-        )
+        begin = partial(finishing.begin, careful=careful)
+        return leased_jobs.do_next(self._sessions, self._hands, claim=begin, work=self._finalize)
 
     def finalize_leased(self, lease: FinalizeLease) -> None:
         """Finalize one job, or give it up: for good if the lease is lost, else for a while."""

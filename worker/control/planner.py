@@ -36,6 +36,8 @@ from worker.control.validation import Judge, ModelLookup, refused_file, split_li
 log = logging.getLogger(__name__)
 
 _INPUTS_AT_ONCE = 4  # being written
+_MOST_DEATHS = 6  # of planners, before their file is to blame
+_PLANNER_LOST = f"{_MOST_DEATHS} processes that were reading this file died."
 _ANALYZE_FROM = 1_000  # shards
 _STANDARD = FileLimits()
 
@@ -58,17 +60,19 @@ class Planner:
         self._secrets = secrets
         self._hands = hands
 
-    def plan_next(self) -> bool:
+    def plan_next(self, *, careful: bool = False) -> bool:
         """Plan the batch that has waited longest.  False if none does.  Raises GivenUp."""
-        return leased_jobs.do_next(
-            self._sessions, self._hands, claim=planning.claim, work=self._plan
-        )
+        claim = partial(planning.claim, careful=careful)
+        return leased_jobs.do_next(self._sessions, self._hands, claim=claim, work=self._plan)
 
     def plan_leased(self, lease: PlanLease) -> None:
         """Plan one batch, or give it up: for good if the lease is lost, else for a while."""
         leased_jobs.do(self._sessions, lease, self._plan)
 
     def _plan(self, lease: PlanLease) -> None:
+        if lease.deaths >= _MOST_DEATHS:
+            self._fail(lease, refused_file("planner_lost", _PLANNER_LOST))
+            return
         with self._sessions.begin() as session:
             planning.start_over(session, lease)
         judge = Judge(

@@ -14,7 +14,7 @@ from jobs.database import Sessions
 
 log = logging.getLogger(__name__)
 
-_BACKOFF = timedelta(seconds=1)  # before a rescued shard is claimed again
+_BACKOFF = timedelta(seconds=1)  # before a rescued shard or job is claimed again
 
 
 class Rescuer:
@@ -47,5 +47,5 @@ class Rescuer:
 
     def _release(self) -> None:
         with self._sessions.begin() as session:
-            rescue.release_jobs(session)
+            rescue.release_jobs(session, backoff=_BACKOFF)
             rescue.release_deliveries(session)

@@ -7,6 +7,7 @@ a timer does the same work when no bell comes at all.
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from celery import Celery
 
@@ -24,9 +25,18 @@ class Desk:
     holds a window of a file in memory; deliveries go on beside them on threads of their own, so
     that slow endpoints hold none that work needs."""
 
-    def __init__(self, doorbell: Doorbell, *, plan: Step, finalize: Step, deliver: Step) -> None:
+    def __init__(
+        self, doorbell: Doorbell, *, plan: Step, finalize: Step, careful: Step, deliver: Step
+    ) -> None:
+        """`careful` plans or finalizes what processes have died of: beside it nothing else is."""
         self._doorbell = doorbell
-        self._steps = [_AtMost(1, plan), _AtMost(1, finalize), _AtMost(1, deliver)]
+        planning, finalizing, delivering = (threading.Lock() for _ in range(3))
+        self._steps = [
+            _Gated(plan, [planning]),
+            _Gated(finalize, [finalizing]),
+            _Gated(careful, [planning, finalizing]),
+            _Gated(deliver, [delivering]),
+        ]
 
     def work(self) -> None:
         """Go on until nothing waits, or others of this process are at it."""
@@ -47,20 +57,21 @@ def _tried(step: Step) -> bool:
         return False
 
 
-class _AtMost:
-    """A step that so many threads may do at once; to one more there is nothing to do."""
+class _Gated:
+    """A step that is done behind gates, which let one thread in at a time.  To whoever finds one
+    taken there is nothing to do."""
 
-    def __init__(self, threads: int, step: Step) -> None:
-        self._free = threading.Semaphore(threads)
+    def __init__(self, step: Step, gates: list[threading.Lock]) -> None:
         self._step = step
+        self._gates = gates
 
     def __call__(self) -> bool:
-        if not self._free.acquire(blocking=False):
-            return False
-        try:
+        with ExitStack() as taken:
+            for gate in self._gates:
+                if not gate.acquire(blocking=False):
+                    return False
+                taken.callback(gate.release)
             return self._step()
-        finally:
-            self._free.release()
 
 
 def register(program: Celery, desk: Desk) -> None:

@@ -86,10 +86,10 @@ class ControlActor:
         self.me, self.alive, self.last = me, True, None
 
     def plan(self) -> bool:
-        return self.planner.plan_next()
+        return self.planner.plan_next() or self.planner.plan_next(careful=True)
 
     def finalize(self) -> bool:
-        return self.finalizer.finalize_next()
+        return self.finalizer.finalize_next() or self.finalizer.finalize_next(careful=True)
 
     def rescue(self) -> None:
         self.rescuer.rescue()
@@ -99,7 +99,9 @@ class ControlActor:
 
     def begin_plan(self) -> None:
         with self.sessions.begin() as session:
-            lease = planning.claim(session, self.me)
+            lease = planning.claim(session, self.me) or planning.claim(
+                session, self.me, careful=True
+            )
         self.plans += [lease] if lease else []
 
     def go_on_planning(self) -> None:
@@ -110,7 +112,9 @@ class ControlActor:
 
     def begin_final(self) -> None:
         with self.sessions.begin() as session:
-            lease = finishing.begin(session, self.me)
+            lease = finishing.begin(session, self.me) or finishing.begin(
+                session, self.me, careful=True
+            )
         self.finals += [lease] if lease else []
 
     def go_on_finalizing(self) -> None:

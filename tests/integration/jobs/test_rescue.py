@@ -13,7 +13,7 @@ from jobs.job_leases import JobLease
 from jobs.leases import ShardLease
 from jobs.rescue import Rescued, Suspect
 from tests.fixtures.passing_time import pass_time
-from tests.fixtures.work import LONG, Work, segment_of
+from tests.fixtures.work import LONG, NO_TIME, Work, segment_of
 
 NOBODY = Rescued(died=0, spared=0)
 AGES = timedelta(days=365)
@@ -243,7 +243,7 @@ def test_a_dead_control_process_gives_its_jobs_back(work: Work, holds: str) -> N
     work.kill(me)
 
     with work.sessions.begin() as session:
-        assert rescue.release_jobs(session) == 1
+        assert rescue.release_jobs(session, backoff=NO_TIME) == 1
     second = claim(work.add_worker())
 
     assert first.job_id == second.job_id == job_id

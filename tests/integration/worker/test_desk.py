@@ -1,11 +1,13 @@
 """What waits is done, whatever becomes of the rest."""
 
+from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
-from jobs import job_leases
+from jobs import job_leases, planning, rescue, workers
 from jobs.doorbell import Doorbell
 from jobs.models import WorkerKind
 from tests.fixtures.pipeline import Pipeline, input_line
@@ -22,7 +24,13 @@ def nothing() -> bool:
 @pytest.fixture
 def desk(pipeline: Pipeline, broker_url: str) -> Desk:
     plan, finalize = pipeline.planner.plan_next, pipeline.finalizer.finalize_next
-    return Desk(Doorbell(broker_url), plan=plan, finalize=finalize, deliver=nothing)
+    return Desk(
+        Doorbell(broker_url),
+        plan=plan,
+        finalize=finalize,
+        careful=partial(plan, careful=True),
+        deliver=nothing,
+    )
 
 
 def states(work: Work, jobs: list[UUID]) -> set[object]:
@@ -76,9 +84,80 @@ def test_a_step_that_fails_keeps_no_other_from_its_turn(broker_url: str) -> None
         turns.append("deliver")
         return False
 
-    Desk(Doorbell(broker_url), plan=broken, finalize=finalize, deliver=deliver).work()
+    Desk(
+        Doorbell(broker_url), plan=broken, finalize=finalize, careful=nothing, deliver=deliver
+    ).work()
 
     assert turns == ["plan", "finalize", "deliver"]
+
+
+def test_beside_a_job_that_wants_care_no_other_is_planned_or_finalized(broker_url: str) -> None:
+    meanwhile = list[str]()
+
+    def note(step: str) -> bool:
+        meanwhile.append(step)
+        return False
+
+    def careful() -> bool:
+        meanwhile.clear()
+        crowded.work()  # as on another thread, but when this one is surely at it
+        meanwhile.append("careful")
+        return False
+
+    crowded = Desk(
+        Doorbell(broker_url),
+        plan=partial(note, "plan"),
+        finalize=partial(note, "finalize"),
+        careful=careful,
+        deliver=partial(note, "deliver"),
+    )
+    crowded.work()
+
+    assert meanwhile == ["deliver", "careful", "deliver"]
+
+
+def die_planning(work: Work, *, careful: bool) -> None:
+    me = work.add_worker(kind=WorkerKind.CONTROL)
+    with work.sessions.begin() as session:
+        assert planning.claim(session, me, careful=careful) is not None
+    work.kill(me)
+    with work.sessions.begin() as session:
+        rescue.release_jobs(session, backoff=timedelta(seconds=1))
+
+
+def test_a_batch_that_kills_its_planners_waits_longer_each_time_and_then_fails(
+    work: Work, pipeline: Pipeline, desk: Desk
+) -> None:
+    killer, waits = pipeline.submit(input_line("a")), list[int]()
+    waited = "SELECT round(extract(epoch FROM not_before - now()))::int FROM jobs"
+    for death in range(6):
+        die_planning(work, careful=death >= 2)
+        desk.work()  # it is not due
+        waits.append(int(str(work.scalar(waited))))
+        make_due(work, killer)
+
+    desk.work()
+
+    assert waits == [1, 2, 4, 8, 16, 32]
+    assert work.job_state(killer) == "failed"
+    assert work.scalar("SELECT errors->0->>'code' FROM jobs") == "planner_lost"
+
+
+def test_a_batch_whose_planners_resigned_is_planned_as_ever(
+    work: Work, pipeline: Pipeline, desk: Desk
+) -> None:
+    job_id = pipeline.submit(input_line("a"))
+    for _ in range(6):
+        me = work.add_worker(kind=WorkerKind.CONTROL)
+        work.claim_plan(me)
+        with work.sessions.begin() as session:
+            workers.retire(session, me)
+        with work.sessions.begin() as session:
+            rescue.release_jobs(session, backoff=timedelta(seconds=1))
+
+    desk.work()
+
+    assert work.job_state(job_id) == "in_progress"
 
 
 def make_due(work: Work, job_id: UUID) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from jobs import rescue
 from jobs.models import Job, WorkerKind
 from jobs.storage import Storage
-from tests.fixtures.work import Work, custom_ids, segment_of
+from tests.fixtures.work import NO_TIME, Work, custom_ids, segment_of
 from tests.fixtures.workers import control_hands
 from worker.control.finalizer import FilesDisagree, Finalizer
 from worker.control.leased_jobs import GivenUp
@@ -91,7 +91,7 @@ def test_a_finalizer_that_died_is_followed_by_another(
     work.begin_finalizing(dead)
     work.kill(dead)
     with work.sessions.begin() as session:
-        rescue.release_jobs(session)
+        rescue.release_jobs(session, backoff=NO_TIME)
 
     assert finalizer.finalize_next()
 
