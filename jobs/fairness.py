@@ -4,8 +4,9 @@ A tenant's shards are stamped when they are cut, so that workers decide nothing:
 goes first.  A tenant that was away starts at the queue's present time, one that is behind goes on
 from where its own work ends; so a million rows of one delay another's ten by a shard a worker.
 Interactive shards go before all bulk, oldest first; quotas bound them.  A job whose deadline is in
-danger is pulled to the queue's present time, once; nothing is ever put before that, so that whoever
-is there already keeps its place and nobody starves.
+danger leaves its place, once, for its tenant's urgent lane.  That begins at the queue's present
+time and is served like a tenant of four times the weight: so a deadline takes from others no more
+than that, however large the job, and nobody starves.
 
 Source: Goyal, Vin and Cheng 1996, "Start-time Fair Queueing", sec. 2.
 """
@@ -13,12 +14,15 @@ Source: Goyal, Vin and Cheng 1996, "Start-time Fair Queueing", sec. 2.
 import math
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 _BYTES_PER_TOKEN = 4
+
+_URGENCY = 4  # shares: in a quarter of its window a job gets, alone, what it would get in all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,8 @@ _LOWEST_QUEUED = text("""
 """)
 
 _SHARE = text("""
-    SELECT coalesce(s.last_finish, 0) AS last_finish, t.weight
+    SELECT coalesce(s.last_finish, 0) AS last_finish,
+           coalesce(s.last_hastened, 0) AS last_hastened, t.weight
       FROM tenants t LEFT JOIN fair_shares s ON s.tenant_id = t.id AND s.model = :model
      WHERE t.id = :tenant_id
 """)
@@ -66,6 +71,12 @@ _KEEP = text("""
         ON CONFLICT (model, tenant_id) DO UPDATE SET last_finish = excluded.last_finish
 """)
 
+_KEEP_LANE = text("""
+    INSERT INTO fair_shares (model, tenant_id, last_hastened)
+    VALUES (:model, :tenant_id, :last_hastened)
+        ON CONFLICT (model, tenant_id) DO UPDATE SET last_hastened = excluded.last_hastened
+""")
+
 _ADVANCE = text("""
     UPDATE fair_queues SET highest_stamp = greatest(highest_stamp, :stamp) WHERE model = :model
 """)
@@ -73,7 +84,7 @@ _ADVANCE = text("""
 
 # In danger is the last quarter of a job's window, six hours at most.
 _IN_DANGER = text("""
-    SELECT id, model FROM jobs
+    SELECT id, model, tenant_id FROM jobs
      WHERE state = 'in_progress' AND NOT interactive AND NOT hastened AND NOT paused
        AND expires_at < now() + interval '6 hours'
        AND expires_at < now() + (expires_at - created_at) / 4
@@ -82,8 +93,13 @@ _IN_DANGER = text("""
 """)
 
 _PULL = text("""
-    UPDATE shards SET stamp = :now
-     WHERE job_id = :job_id AND state IN ('queued', 'leased', 'suspect') AND stamp > :now
+    UPDATE shards s SET stamp = lane.stamp
+      FROM (SELECT id,
+                   :start + (sum(cost) OVER (ORDER BY stamp, id) - cost)::float8 / :weight AS stamp
+              FROM shards
+             WHERE job_id = :job_id AND state IN ('queued', 'leased', 'suspect')) lane
+     WHERE s.id = lane.id AND s.stamp > lane.stamp
+    RETURNING s.cost
 """)
 
 _HASTENED = text("UPDATE jobs SET hastened = true WHERE id = :job_id")
@@ -105,18 +121,32 @@ def reserve(
     share = session.execute(_SHARE, same).one()
     start = place(now=now, last_finish=share.last_finish, weight=share.weight)
     session.execute(_KEEP, same | {"last_finish": start.after(cost)})
-    session.execute(_ADVANCE, {"model": model, "stamp": start.stamp})
+    session.execute(_ADVANCE, {"model": model, "stamp": start.after(cost)})
     return start
 
 
 def hasten(session: Session) -> int:
-    """Pull the jobs whose deadline is in danger to the head of their lines, 20 at most."""
+    """Pull the jobs whose deadline is in danger into their tenants' urgent lanes, 20 at most."""
     jobs = session.execute(_IN_DANGER).all()
     for job in sorted(jobs, key=attrgetter("model")):  # as others lock the models' clocks
-        now = virtual_time(session, job.model)
-        session.execute(_PULL, {"job_id": job.id, "now": now})
+        _pull(session, job.id, {"model": job.model, "tenant_id": job.tenant_id})
         session.execute(_HASTENED, {"job_id": job.id})
     return len(jobs)
+
+
+def urgent_place(*, now: float, last_hastened: float, weight: float) -> Start:
+    """Where a tenant's next job begins whose deadline is in danger."""
+    return place(now=now, last_finish=last_hastened, weight=_URGENCY * weight)
+
+
+def _pull(session: Session, job_id: UUID, same: dict[str, Any]) -> None:
+    now = virtual_time(session, same["model"])
+    share = session.execute(_SHARE, same).one()
+    start = urgent_place(now=now, last_hastened=share.last_hastened, weight=share.weight)
+    values = {"job_id": job_id, "start": start.stamp, "weight": start.weight}
+    moved = session.scalars(_PULL, values).all()
+    if moved:  # else it stands further ahead already
+        session.execute(_KEEP_LANE, same | {"last_hastened": start.after(sum(moved))})
 
 
 def virtual_time(session: Session, model: str) -> float:

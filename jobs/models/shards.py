@@ -84,3 +84,4 @@ class FairShare(Base):
     model: Mapped[str] = mapped_column(ForeignKey(Model.name), primary_key=True)
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey(Tenant.id), primary_key=True)
     last_finish: Mapped[float] = mapped_column(server_default="0")
+    last_hastened: Mapped[float] = mapped_column(server_default="0")  # of its urgent lane

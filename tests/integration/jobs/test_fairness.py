@@ -108,7 +108,7 @@ def test_a_job_is_pulled_forward_in_the_last_quarter_of_its_window_and_not_befor
         assert order == [early] * 20 + [late] * 5
     else:
         assert hastened == 1
-        assert order[:6].count(late) == 5  # beside the one that was at the head already
+        assert order[:7].count(late) == 5  # beside two of the others, who go on in their turns
 
 
 def test_who_comes_later_does_not_overtake_who_was_pulled_forward(work: Work) -> None:
@@ -121,9 +121,53 @@ def test_who_comes_later_does_not_overtake_who_was_pulled_forward(work: Work) ->
     work.add_planned_batch([1] * 5, tenant_id=work.add_tenant("other"))
     order = order_of_claims(work)
 
-    assert order[:6].count(late) == 5
+    assert order[:8].count(late) == 5
     with work.sessions.begin() as session:
         assert fairness.hasten(session) == 0  # once is enough
+
+
+def test_a_large_job_in_danger_leaves_the_others_their_turns(work: Work) -> None:
+    due_in(work, timedelta(hours=40), work.add_planned_batch([1] * 50))
+    late = due_in(work, timedelta(hours=4), work.add_planned_batch([1] * 50))
+    theirs = work.add_planned_batch([1] * 50, tenant_id=work.add_tenant("other"))
+    due_in(work, timedelta(hours=40), theirs)
+    pass_time(work.sessions, timedelta(hours=3.5))
+
+    with work.sessions.begin() as session:
+        fairness.hasten(session)
+    first = order_of_claims(work)[:30]
+
+    assert 19 <= first.count(late) <= 21  # four of six
+    assert 4 <= first.count(theirs) <= 6
+
+
+def test_jobs_in_danger_share_their_tenants_lane(work: Work) -> None:
+    due_in(work, timedelta(hours=40), work.add_planned_batch([1] * 50))
+    late = [due_in(work, timedelta(hours=4), work.add_planned_batch([1] * 10)) for _ in range(4)]
+    theirs = work.add_planned_batch([1] * 50, tenant_id=work.add_tenant("other"))
+    due_in(work, timedelta(hours=40), theirs)
+    pass_time(work.sessions, timedelta(hours=3.5))
+
+    with work.sessions.begin() as session:
+        assert fairness.hasten(session) == 4
+    order = order_of_claims(work)
+
+    assert 4 <= order[:30].count(theirs) <= 6
+    assert [job_id for job_id in order if job_id in late] == [
+        job for job in late for _ in range(10)
+    ]
+
+
+def test_who_used_an_idle_fleet_owes_nothing_for_it(work: Work) -> None:
+    work.add_planned_batch([1] * 50)
+    order_of_claims(work)
+
+    theirs = work.add_planned_batch([1] * 50, tenant_id=work.add_tenant("other"))
+    mine = work.add_planned_batch([1] * 10)
+    order = order_of_claims(work)
+
+    assert 9 <= order[:20].count(mine) <= 10
+    assert theirs in order[:2]
 
 
 def test_moving_its_deadline_pulls_a_job_forward_no_second_time(work: Work) -> None:

@@ -4,7 +4,7 @@ import heapq
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import pytest
@@ -31,6 +31,7 @@ class Line:
     def __init__(self, **weights: float) -> None:
         self._queued = list[Shard]()
         self._last_finish = defaultdict[str, float](float)
+        self._last_hastened = defaultdict[str, float](float)
         self._highest = 0.0
         self._weights = defaultdict(lambda: 1.0, weights)
         self._numbers = count()
@@ -41,10 +42,29 @@ class Line:
             now=self._now(), last_finish=self._last_finish[tenant], weight=self._weights[tenant]
         )
         self._last_finish[tenant] = start.after(sum(costs))
-        self._highest = max(self._highest, start.stamp)
+        self._highest = max(self._highest, start.after(sum(costs)))
         for cost in costs:
             self._push(Shard(True, start.after(before), next(self._numbers), tenant, cost))
             before += cost
+
+    def hasten(self, tenant: str) -> None:
+        """All that the tenant has queued is one job, whose deadline is in danger."""
+        job = sorted(shard for shard in self._queued if shard.tenant == tenant)
+        start, before = (
+            fairness.urgent_place(
+                now=self._now(),
+                last_hastened=self._last_hastened[tenant],
+                weight=self._weights[tenant],
+            ),
+            0,
+        )
+        self._queued = [shard for shard in self._queued if shard.tenant != tenant]
+        heapq.heapify(self._queued)
+        for shard in job:
+            stamp = min(shard.stamp, start.after(before))
+            self._push(replace(shard, stamp=stamp))
+            before += shard.cost
+        self._last_hastened[tenant] = start.after(before)
 
     def queue_interactive(self, tenant: str, at: float, cost: int) -> None:
         self._push(Shard(False, at, next(self._numbers), tenant, cost))
@@ -146,6 +166,45 @@ def test_those_who_always_have_work_are_served_by_their_weights(seed: int) -> No
 
     shares = [fleet.served[tenant] / weight for tenant, weight in weights.items()]
     assert max(shares) - min(shares) <= 2 * largest + WORKERS * largest / sum(weights.values())
+
+
+@pytest.mark.parametrize("urgent", [True, False])
+def test_a_deadline_raises_a_job_before_it_is_too_late_and_leaves_the_others_their_turns(
+    urgent: bool,
+) -> None:
+    """Of eight tenants with endless lines one has a job that needs a third more than its turns."""
+    line, rivals, window = Line(), [f"t{n}" for n in range(7)], 8_000
+    fleet = Fleet(line)
+    for tenant in rivals:
+        line.queue(tenant, [10] * 20_000)
+    fair_share = WORKERS * window // 8
+    cost = fair_share * 4 // 3
+    line.queue("late", [10] * (cost // 10))
+    fleet.run_until(0.75 * window)
+    before = Counter(fleet.served)
+
+    if urgent:
+        line.hasten("late")
+    fleet.run_until(window)
+
+    in_time = fleet.served["late"] == cost // 10 * 10
+    gained = {tenant: fleet.served[tenant] - before[tenant] for tenant in rivals}
+    assert in_time == urgent
+    assert min(gained.values()) >= fair_share / 4 / 2
+    assert max(gained.values()) - min(gained.values()) <= 2 * 10 + WORKERS * 10
+
+
+def test_large_jobs_with_short_windows_take_no_more_than_their_lane() -> None:
+    """One job in danger after the other, without end."""
+    line, fleet = (made := Line()), Fleet(made)
+    line.queue("patient", [10] * 20_000)
+
+    for step in range(20):
+        line.queue("hasty", [10] * 2_000)
+        line.hasten("hasty")
+        fleet.run_until(500.0 * (step + 1))
+
+    assert fleet.served["patient"] >= WORKERS * fleet.time / 6
 
 
 @pytest.mark.parametrize("seed", range(10))
