@@ -54,12 +54,13 @@ def draw_tokens(logits: torch.Tensor, draws: list[Draw]) -> Drawn:
 
 
 def sample(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
-    """Return one token id per row, [num_rows] int64.  logits: [num_rows, vocab_size]."""
-    edits = {row: draw.edits for row, draw in enumerate(draws) if draw.edits is not None}
-    if edits:
-        rows = torch.tensor(list(edits), device=logits.device)
-        edited = apply_edits(logits[rows].float(), list(edits.values()))
-        logits[rows] = edited.to(logits.dtype)
+    """Return one token id per row, [num_rows] int64.
+
+    logits: [num_rows, vocab_size]; those of rows with edits are changed
+    """
+    apply_edits(
+        logits, {row: draw.edits for row, draw in enumerate(draws) if draw.edits is not None}
+    )
     tokens = logits.argmax(dim=-1)
     random = [row for row, draw in enumerate(draws) if draw.temperature >= GREEDY_BELOW]
     if random:
