@@ -117,9 +117,12 @@ class ShardOutput:
                 self._bytes += sum(len(row.line) for row in rows)
 
     def is_through(self) -> bool:
-        """Whether, with the rows now being written, every row of the shard is."""
+        """Whether, with the rows now being written, every row of the shard is.
+
+        Not once it is closed: rows may have been dropped that nobody has written.
+        """
         with self._lock:
-            return self._missing == 0 and not self._rows
+            return self._missing == 0 and not self._rows and not self._closed
 
 
 class ResultWriter:
