@@ -133,8 +133,12 @@ _SUSPECTS = text("""
     SELECT s.id, s.job_id, j.tenant_id, j.kind, s.attempt, s.input_key, s.inline,
            s.first_line, s.end_line, s.deaths_alone
       FROM shards s JOIN jobs j ON j.id = s.job_id
-     WHERE s.state = 'suspect'
-     ORDER BY s.id LIMIT 16
+     WHERE s.state = 'suspect' AND s.not_before <= now()
+     ORDER BY s.not_before, s.id LIMIT 16
+""")
+
+_PUT_OFF = text("""
+    UPDATE shards SET not_before = now() + :by WHERE id = :id AND state = 'suspect'
 """)
 
 # One of each pair of sweepers wins: the state is re-checked under the row's lock.
@@ -161,7 +165,7 @@ _TRY_AGAIN = text("""
     WITH job AS MATERIALIZED (
         SELECT id FROM jobs WHERE id = :job_id AND state = 'in_progress' FOR SHARE
     )
-    UPDATE shards s SET state = 'queued' FROM job
+    UPDATE shards s SET state = 'queued', not_before = now() FROM job
      WHERE s.id = :id AND s.job_id = job.id AND s.state = 'suspect'
 """)
 
@@ -246,8 +250,14 @@ def cancel_suspects(session: Session) -> int:
 
 
 def suspects(session: Session) -> list[Suspect]:
+    """The next to be settled, 16 at most."""
     rows = session.execute(_SUSPECTS).mappings()
     return [Suspect(**{**row, "kind": JobKind(row["kind"])}) for row in rows]
+
+
+def put_off(session: Session, suspect: Suspect, *, by: timedelta) -> None:
+    """Leave a suspect that cannot be settled now for later, behind all others."""
+    session.execute(_PUT_OFF, {"id": suspect.id, "by": by})
 
 
 def split(session: Session, suspect: Suspect) -> None:

@@ -80,8 +80,8 @@ _RETIRE = text("""
 """)
 
 _BURY = text("""
-    UPDATE workers SET beat_until = now(), died = true
-     WHERE host = :host AND pid = :pid AND beat_until > now()
+    UPDATE workers SET beat_until = least(beat_until, now()), died = true
+     WHERE host = :host AND pid = :pid AND NOT resigned
 """)
 
 _FORGET = text("""

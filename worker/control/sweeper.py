@@ -23,6 +23,7 @@ from worker.control.purge import purge
 
 log = logging.getLogger(__name__)
 
+_SUSPECT_BACKOFF = timedelta(seconds=30)  # whose input cannot be read, or whose line not written
 _REMEMBER_DEAD = timedelta(days=1)
 
 
@@ -62,7 +63,8 @@ class Sweeper:
             suspects = rescue.suspects(session)
         for suspect in suspects:
             about = {"job_id": str(suspect.job_id), "shard_id": suspect.id}
-            _try(partial(self._settle, suspect), **about)
+            if not _try(partial(self._settle, suspect), **about):
+                _try(partial(self._put_off, suspect), **about)
 
     def _settle(self, suspect: Suspect) -> None:
         if suspect.is_guilty:
@@ -70,6 +72,11 @@ class Sweeper:
             return
         with self._sessions.begin() as session:
             (rescue.try_again if suspect.is_one_line else rescue.split)(session, suspect)
+
+    def _put_off(self, suspect: Suspect) -> None:
+        # Else the next sweep would begin with the same ones, and come to no others.
+        with self._sessions.begin() as session:
+            rescue.put_off(session, suspect, by=_SUSPECT_BACKOFF)
 
     def _answer_worker_lost(self, suspect: Suspect) -> None:
         index, custom_id = self._only_line(suspect)
@@ -113,10 +120,12 @@ class Sweeper:
                 return  # a broker that does not answer is asked once a round, not once a queue
 
 
-def _try(duty: Callable[[], None], **about: object) -> None:
+def _try(duty: Callable[[], None], **about: object) -> bool:
     """Do one duty, or one suspect's part of it; `about` is what the log names if it fails."""
     try:
         duty()
+        return True
     # Whatever it was: the other duties heal what nothing else does, and must come in every round.
     except Exception:
-        log.exception("a duty of the sweep failed; the next round does it", extra=about)
+        log.exception("a duty of the sweep failed; a later round does it", extra=about)
+        return False

@@ -85,15 +85,17 @@ def test_who_died_while_the_roll_was_called_has_died(work: Work) -> None:
     assert (work.shard_states(job_id), crashes(work, job_id)) == (["queued"], 1)
 
 
+@pytest.mark.parametrize("silence", [timedelta(hours=12), timedelta(hours=30)])
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_death_that_was_seen_counts_though_the_roll_was_not_called(
-    work: Work, seen: bool
+    work: Work, seen: bool, silence: timedelta
 ) -> None:
+    """Also where the beat had lapsed before somebody could say so."""
     job_id = work.add_planned_batch([1])
     call_the_roll(work)
     me = work.add_worker(ttl=TTL)
     work.claim(me)
-    pass_time(work.sessions, timedelta(hours=12))  # no control process runs
+    pass_time(work.sessions, silence)  # no control process runs
 
     if seen:
         bury(work)

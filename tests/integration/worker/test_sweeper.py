@@ -74,6 +74,24 @@ def add_guilty(work: Work, input_key: str) -> UUID:
     return job_id
 
 
+def test_many_suspects_whose_input_is_damaged_hide_no_other(
+    work: Work, storage: Storage, broker_url: str
+) -> None:
+    storage.put("damaged", b"\xff no JSON\n")
+    storage.put("whole", b'{"index": 0, "custom_id": "r0"}\n')
+    for _ in range(20):
+        add_guilty(work, "damaged")
+    whole, sweeper = (
+        add_guilty(work, "whole"),
+        Sweeper(work.sessions, storage, Doorbell(broker_url)),
+    )
+
+    sweeper.sweep()
+    sweeper.sweep()
+
+    assert work.shard_states(whole) == ["done"]
+
+
 def test_a_suspect_whose_input_is_damaged_keeps_no_other_duty_from_being_done(
     work: Work, storage: Storage, broker_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
