@@ -6,7 +6,6 @@ still checks the name.  No redirect is followed and no proxy is taken from the e
 """
 
 import ipaddress
-import socket
 import ssl
 import time
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from typing import Any
 import httpcore
 
 from jobs.addresses import is_public
+from worker.control.names import NotFoundInTime, Resolver
 
 
 class AddressRefused(Exception):
@@ -24,10 +24,11 @@ class AddressRefused(Exception):
 class CheckedBackend(httpcore.NetworkBackend):
     """Dials a host only if all of its addresses are public, or `allow_private`.
 
-    Everything over its connections ends within `seconds` of its making.
+    Everything over its connections ends within `seconds` of its making, the look-up included.
     """
 
-    def __init__(self, *, allow_private: bool, seconds: float) -> None:
+    def __init__(self, resolver: Resolver, *, allow_private: bool, seconds: float) -> None:
+        self._resolver = resolver
         self._allow_private = allow_private
         self._deadline = Deadline(seconds)
         self._dialler = httpcore.SyncBackend()
@@ -41,7 +42,7 @@ class CheckedBackend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         stream = self._dialler.connect_tcp(
-            self._resolve(host, port),
+            self._resolve(host, port, self._deadline.within(timeout)),
             port,
             timeout=self._deadline.within(timeout),
             local_address=local_address,
@@ -49,12 +50,14 @@ class CheckedBackend(httpcore.NetworkBackend):
         )
         return _BoundedStream(stream, self._deadline)
 
-    def _resolve(self, host: str, port: int) -> str:
+    def _resolve(self, host: str, port: int, seconds: float) -> str:
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = self._resolver.addresses(host, port, seconds=seconds)
+        except NotFoundInTime as late:
+            raise httpcore.ConnectTimeout("the host does not resolve in time") from late
         except (OSError, UnicodeError) as error:
             raise httpcore.ConnectError(f"the host does not resolve: {error}") from error
-        addresses = [ipaddress.ip_address(entry[4][0]) for entry in found]
+        addresses = [ipaddress.ip_address(address) for address in found]
         if not self._allow_private and not all(map(is_public, addresses)):
             raise AddressRefused("the host has an address that is not public")
         return str(addresses[0])

@@ -17,11 +17,13 @@ from jobs.deliveries import DeliveryLease, Outcome
 from jobs.secrets import Secrets
 from worker.control.egress import AddressRefused, CheckedBackend
 from worker.control.hands import Hands
+from worker.control.names import Resolver
 
 log = logging.getLogger(__name__)
 
 _TIMEOUTS = {"connect": 5.0, "write": 5.0, "read": 15.0, "pool": 5.0}  # seconds, of each call
 _WHOLE_ATTEMPT = 15.0  # seconds, however slowly the endpoint drips
+_LOOKUPS = 64  # at once: those of the attempts under way, and of many that have gone away
 _MAX_ANSWER = 4096  # bytes; more of an answer is not read
 _USER_AGENT = "Gristmill-Webhooks/1"
 _MAX_DIGITS = 9  # of a Retry-After in seconds
@@ -35,6 +37,7 @@ class WebhookSender:
         self._secrets = secrets
         self._hands = hands
         self._allow_private = allow_private
+        self._resolver = Resolver(_LOOKUPS)
 
     def deliver_next(self) -> bool:
         """Make one attempt at the webhook that has been due longest.  False if none is due."""
@@ -74,7 +77,9 @@ class WebhookSender:
             return Outcome(None, "the URL is neither http nor https")
 
     def _post(self, lease: DeliveryLease) -> Outcome:
-        backend = CheckedBackend(allow_private=self._allow_private, seconds=_WHOLE_ATTEMPT)
+        backend = CheckedBackend(
+            self._resolver, allow_private=self._allow_private, seconds=_WHOLE_ATTEMPT
+        )
         with (
             httpcore.ConnectionPool(network_backend=backend) as pool,
             pool.stream(

@@ -11,6 +11,7 @@ import pytest
 
 from jobs.addresses import is_public
 from worker.control.egress import AddressRefused, CheckedBackend
+from worker.control.names import Resolver
 
 REFUSED = [
     *("127.0.0.1", "127.8.8.8", "0.0.0.0", "10.0.0.1", "172.16.0.1", "172.31.255.255"),
@@ -48,7 +49,8 @@ def was_called(listener: socket.socket) -> bool:
 
 
 def dial(host: str, port: int) -> None:
-    CheckedBackend(allow_private=False, seconds=5).connect_tcp(host, port, timeout=0.2)
+    backend = CheckedBackend(Resolver(1), allow_private=False, seconds=5)
+    backend.connect_tcp(host, port, timeout=0.2)
 
 
 @pytest.mark.parametrize(
