@@ -92,11 +92,15 @@ class Grammars:
         from llguidance import LLTokenizer
 
         if self._tokenizer is None:
-            self._tokenizer = LLTokenizer(
-                self._tokenizer_json(),
-                n_vocab=self._vocab_size,
-                eos_token=sorted(self._eos_token_ids) or None,
-            )
+            try:
+                self._tokenizer = LLTokenizer(
+                    self._tokenizer_json(),
+                    n_vocab=self._vocab_size,
+                    eos_token=sorted(self._eos_token_ids) or None,
+                )
+            except ValueError as error:
+                message = f"This model's tokenizer allows no structured output: {error}"
+                raise GrammarRefused(message) from error
         return self._tokenizer
 
     def _mask_of(self, key: bytes, matcher: "LLMatcher") -> Future[bytes]:

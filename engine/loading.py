@@ -25,6 +25,7 @@ from engine.resolving import kv_bytes_per_token, resolve_config, resolve_device,
 from engine.scheduler import Scheduler
 from engine.sequence_blocks import SequenceBlocks
 from engine.step_inputs import StepInputBuilder
+from engine.tokenizer import Tokenizer
 
 
 def load_engine(
@@ -50,15 +51,27 @@ def load_engine(
     loaded = load_model(checkpoint, device=device, dtype=dtype)
     give_back_freed_memory()
     config = resolve_config(settings, loaded.shape, device=device, dtype=dtype)
-    vocab_size = loaded.shape.vocab_size
+    for line in _report(model, loaded, config):
+        on_report(line)
+    return put_together(loaded, tokenizer, config, digest=checkpoint.digest, clock=clock)
+
+
+def put_together(
+    model: Decoder,
+    tokenizer: Tokenizer,
+    config: EngineConfig,
+    *,
+    digest: bytes,
+    clock: Callable[[], float] = monotonic,
+) -> Engine:
+    """An engine around a model that is loaded.  digest: see Checkpoint"""
+    vocab_size = model.shape.vocab_size
     grammars = Grammars(
         tokenizer.to_json, vocab_size=vocab_size, eos_token_ids=tokenizer.eos_token_ids
     )
-    for line in _report(model, loaded, config):
-        on_report(line)
     return Engine(
-        _scheduler(config, checkpoint.digest),
-        _runner(loaded, config),
+        _scheduler(config, digest),
+        _runner(model, config),
         intake=Intake(
             tokenizer, grammars, vocab_size=vocab_size, max_model_len=config.max_model_len
         ),

@@ -6,6 +6,8 @@ import sys
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
 
 from engine import LLM, Completion, Grammar
 from tests.fixtures.tiny_model import write_tiny_model
@@ -183,3 +185,21 @@ def test_a_model_with_more_rows_than_tokens_never_draws_a_row_without_one(tmp_pa
     completions = run(load(tmp_path), Grammar("regex", "[a-z]{20}"), count=6, temperature=2.0)
 
     assert all(re.fullmatch("[a-z]{20}", completion.text) for completion in completions)
+
+
+def test_a_tokenizer_that_no_grammar_can_read_refuses_the_request_in_a_sentence(tmp_path):
+    write_tiny_model(tmp_path)
+    words = Tokenizer(models.WordLevel({f"w{token}": token for token in range(384)}, "w0"))
+    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(tmp_path)
+
+    [held, free] = load(tmp_path).generate(
+        [
+            request("held", [1, 2], max_tokens=4, grammar=schema(PERSON)),
+            request("free", [1, 2], max_tokens=4, ignore_eos=True),
+        ]
+    )
+
+    assert held.error is not None
+    assert held.error.code == "invalid_grammar"
+    assert held.error.message.startswith("This model's tokenizer allows no structured output: ")
+    assert len(free.token_ids) == 4
