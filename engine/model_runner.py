@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 
+from engine.forward import make_forward, make_head
 from engine.models.decoder import Decoder
 from engine.sampling import Draw, Drawn, draw_tokens
 from engine.sequence import Sequence
@@ -19,9 +20,10 @@ class ModelRunner:
     """kv_cache: [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim]."""
 
     def __init__(self, model: Decoder, kv_cache: torch.Tensor, inputs: StepInputBuilder) -> None:
-        self._model = model
         self._kv_cache = kv_cache
         self._inputs = inputs
+        self._forward = make_forward(model, kv_cache, max_tokens=inputs.max_tokens)
+        self._head = make_head(model, max_rows=inputs.max_seqs)
 
     @torch.inference_mode()
     def copy_blocks(self, copies: list[tuple[int, int]]) -> None:
@@ -37,8 +39,8 @@ class ModelRunner:
         draw: how to choose a sequence's next token
         """
         inputs = self._inputs.build(batch)
-        hidden = self._model.forward(inputs, self._kv_cache)
+        hidden = self._forward(inputs)
         draws = [draw(chunk.seq) for chunk in batch.chunks if chunk.samples]
         if not draws:
             return Drawn([], {})
-        return draw_tokens(self._model.logits(hidden[inputs.sample_rows]), draws)
+        return draw_tokens(self._head(hidden[inputs.sample_rows]), draws)

@@ -35,6 +35,8 @@ class StepInputBuilder:
         block_size: int,
         device: torch.device,
     ) -> None:
+        self.max_tokens = max_tokens
+        self.max_seqs = max_seqs
         self._block_size = block_size
         self._device = device
         self._tokens = self._buffer((3, max_tokens), torch.int64)  # ids, positions, slots

@@ -9,6 +9,7 @@ from kernels.attention_metadata import AttentionMetadata
 from kernels.gelu_mul import gelu_mul
 from kernels.packed_weight import Packed, pack_int8_weight, pack_weight
 from kernels.paged_attention import paged_attention
+from kernels.recording import Recorded, record
 from kernels.rms_norm import add_rms_norm, rms_norm
 from kernels.rotary_embedding import rotary_embedding
 from kernels.silu_mul import silu_mul
@@ -17,11 +18,13 @@ from kernels.store_kv import store_kv
 __all__ = [
     "AttentionMetadata",
     "Packed",
+    "Recorded",
     "add_rms_norm",
     "gelu_mul",
     "pack_int8_weight",
     "pack_weight",
     "paged_attention",
+    "record",
     "rms_norm",
     "rotary_embedding",
     "silu_mul",

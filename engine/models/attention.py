@@ -72,11 +72,7 @@ class NormedHeads:
         self, q: torch.Tensor, k: torch.Tensor, positions: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         return self.place(
-            _norm_heads(q, self.q_weight, self.eps),
-            _norm_heads(k, self.k_weight, self.eps),
+            rms_norm(q, self.q_weight, self.eps),
+            rms_norm(k, self.k_weight, self.eps),
             positions,
         )
-
-
-def _norm_heads(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    return rms_norm(x.flatten(0, 1), weight, eps).view(x.shape)

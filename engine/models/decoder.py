@@ -61,8 +61,17 @@ class Decoder:
         kv_cache: [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim]; the step's K and
         V are written to it.
         """
+        return self.through_layers(self.embed(inputs.token_ids), inputs, kv_cache)
+
+    def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
+        """[num_tokens, hidden_size]: what goes into the first layer."""
+        return self._embed(token_ids)
+
+    def through_layers(
+        self, residual: torch.Tensor, inputs: StepInputs, kv_cache: torch.Tensor
+    ) -> torch.Tensor:
+        """`forward`, from what `embed` gave on."""
         eps = self.shape.rms_norm_eps
-        residual = self._embed(inputs.token_ids)
         normed = rms_norm(residual, self._layers[0].input_norm, eps)
         for layer, norm_after, cache in zip(self._layers, self._norms_after, kv_cache, strict=True):
             attended = layer.attend(normed, inputs, cache)

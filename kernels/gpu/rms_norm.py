@@ -39,9 +39,10 @@ def add_rms_norm_kernel(
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    out = torch.empty_like(x)
-    rms_norm_kernel[(len(x),)](out, x, weight, x.shape[1], eps, **_tile(x.shape[1]))
-    return out
+    rows = x.reshape(-1, x.shape[-1])
+    out = torch.empty_like(rows)
+    rms_norm_kernel[(len(rows),)](out, rows, weight, rows.shape[1], eps, **_tile(rows.shape[1]))
+    return out.view(x.shape)
 
 
 def add_rms_norm(

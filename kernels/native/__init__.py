@@ -3,16 +3,24 @@
 Tuned for fp32.  What a kernel cannot do, a size or a type, PyTorch does (`kernels.cpu`).
 """
 
-from kernels.cpu import gelu_mul
 from kernels.native.library import library
 from kernels.native.paged_attention import paged_attention
-from kernels.native.rowwise import add_rms_norm, rms_norm, rotary_embedding, silu_mul, store_kv
+from kernels.native.program import record
+from kernels.native.rowwise import (
+    add_rms_norm,
+    gelu_mul,
+    rms_norm,
+    rotary_embedding,
+    silu_mul,
+    store_kv,
+)
 
 __all__ = [
     "add_rms_norm",
     "gelu_mul",
     "library",
     "paged_attention",
+    "record",
     "rms_norm",
     "rotary_embedding",
     "silu_mul",

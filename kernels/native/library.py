@@ -25,8 +25,8 @@ TILE = 64
 # Query vectors that one segment may have.
 MAX_VECTORS = 96
 
-SOURCES = ("attention.c", "linear.c", "linear_int8.c", "rowwise.c")
-HEADERS = ("product.h", "simd.h", "tile.h")
+SOURCES = ("attention.c", "linear.c", "linear_int8.c", "program.c", "rowwise.c")
+HEADERS = ("product.h", "simd.h", "team.h", "tile.h")
 # No -march=native: the same file may be loaded on another machine with AVX2.
 FLAGS = (
     *("-O3", "-mavx2", "-mfma", "-mf16c", "-fopenmp", "-fPIC", "-shared"),
@@ -49,19 +49,14 @@ def library() -> ctypes.CDLL | None:
         return None
 
 
-def call(name: str, sizes: ctypes.Structure, *arguments: torch.Tensor | int | None) -> None:
-    """Call a kernel of the library, which there must be.
-
-    sizes: passed by its address, as tensors are by theirs; None is a null pointer
-    """
+@functools.cache
+def function(name: str) -> int:
+    """The address of a function of the library, which there must be."""
     found = library()
     assert found is not None, "the dispatcher chooses this path only where there is a library"
-    pointers = [
-        # To ask whether it is a tensor would take as long as all the rest here.
-        each if each is None or isinstance(each, int) else ctypes.c_void_p(each.data_ptr())
-        for each in arguments
-    ]
-    getattr(found, name)(ctypes.byref(sizes), *pointers)
+    address = ctypes.cast(getattr(found, name), ctypes.c_void_p).value
+    assert address is not None
+    return address
 
 
 def _compiled(compiler: str) -> Path:

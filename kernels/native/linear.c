@@ -8,22 +8,35 @@
 #define CACHE 131072 /* bytes of x that are worked on while the whole weight passes by */
 
 /* packed: [outputs / COLUMNS, rounded up][inputs][COLUMNS]; what is beyond the weight is zero. */
-void gm_pack(const struct product *product, const float *weight, float *packed)
+struct pack {
+    const float *weight;
+    float *packed;
+    int32_t inputs, outputs;
+};
+
+void gm_pack(struct member *me, int32_t panels, const struct pack *of)
 {
-    const int64_t inputs = product->inputs;
-#pragma omp parallel for num_threads(product->threads)
-    for (int from = 0; from < product->outputs; from += COLUMNS)
+    const int64_t inputs = of->inputs;
+    const struct part mine = part_of(me, panels);
+    for (int from = mine.from * COLUMNS; from < mine.to * COLUMNS; from += COLUMNS)
         for (int64_t k = 0; k < inputs; k++)
             for (int n = 0; n < COLUMNS; n++)
-                packed[from * inputs + k * COLUMNS + n] =
-                    from + n < product->outputs ? weight[(from + n) * inputs + k] : 0.0f;
+                of->packed[from * inputs + k * COLUMNS + n] =
+                    from + n < of->outputs ? of->weight[(from + n) * inputs + k] : 0.0f;
 }
 
-/* Some rows of x with one panel.  out: the first of them, whole rows. */
-INLINE void multiply(const struct product *product, const float *x, const float *panel,
-                     const float *bias, float *out, int from, struct ahead ahead, const int rows)
+struct linear {
+    const float *x, *packed;
+    struct result result;
+    int32_t inputs;
+};
+
+/* Some rows with the panel that begins at column `from`. */
+INLINE void multiply(const struct linear *of, int64_t row, int from, struct ahead ahead,
+                     const int rows)
 {
-    const int64_t inputs = product->inputs;
+    const int64_t inputs = of->inputs;
+    const float *x = of->x + row * inputs, *panel = of->packed + from * inputs;
     __m256 sums[ROWS][2];
     for (int r = 0; r < rows; r++)
         sums[r][0] = sums[r][1] = _mm256_setzero_ps();
@@ -39,37 +52,30 @@ INLINE void multiply(const struct product *product, const float *x, const float 
         }
     }
     for (int r = 0; r < rows; r++)
-        store(product, sums[r], bias, out + (int64_t)r * product->outputs, from);
+        store(&of->result, sums[r], row + r, from);
 }
 
-static void multiply_panel(const struct product *product, const float *x, const float *panel,
-                           const float *bias, float *out, int rows, int from)
+static void multiply_panel(const struct linear *of, struct part rows, int from)
 {
-    const int64_t inputs = product->inputs, bytes = inputs * COLUMNS * sizeof(float);
-    for (int row = 0; row < rows; row += ROWS) {
-        const float *here = x + row * inputs;
-        float *to = out + (int64_t)row * product->outputs;
-        struct ahead ahead = share(product, panel, bytes, from, row, rows);
-#define SOME(n) case n: multiply(product, here, panel, bias, to, from, ahead, n); break;
-        switch (rows - row < ROWS ? rows - row : ROWS) {
+    const int64_t bytes = of->inputs * COLUMNS * sizeof(float);
+    const float *panel = of->packed + (int64_t)from * of->inputs;
+    for (int row = rows.from; row < rows.to; row += ROWS) {
+        struct ahead ahead = share(panel, bytes, from + COLUMNS >= of->result.outputs,
+                                   row - rows.from, rows.to - rows.from);
+#define SOME(n) case n: multiply(of, row, from, ahead, n); break;
+        switch (at_most(rows.to - row, ROWS)) {
             SOME(1) SOME(2) SOME(3) SOME(4) SOME(5) SOME(6)
         }
     }
 }
 
-/* bias: [outputs, rounded up to COLUMNS], or null. */
-void gm_linear(const struct product *product, const float *x, const float *packed,
-               const float *bias, float *out)
+void gm_linear(struct member *me, int32_t rows, const struct linear *of)
 {
-    const int64_t inputs = product->inputs, outputs = product->outputs;
-    const int fitting = CACHE / (int)sizeof(float) / product->inputs / ROWS * ROWS;
-    const int at_once = fitting > ROWS ? fitting : ROWS;
-#pragma omp parallel num_threads(product->threads)
-    for (int row = 0; row < product->rows; row += at_once) {
-        const int rows = product->rows - row < at_once ? product->rows - row : at_once;
-#pragma omp for schedule(dynamic, 4) nowait
-        for (int from = 0; from < product->outputs; from += COLUMNS)
-            multiply_panel(product, x + row * inputs, packed + from * inputs, bias,
-                           out + row * outputs, rows, from);
+    const int fitting = CACHE / (int)sizeof(float) / of->inputs / ROWS * ROWS;
+    const struct tiling tiling = cut(rows, fitting > ROWS ? fitting : ROWS, of->result.outputs);
+    for (int task; (task = next_task(me)) < tiling.tasks;) {
+        const struct tile here = tile_of(&tiling, task);
+        for (int from = here.columns.from; from < here.columns.to; from += COLUMNS)
+            multiply_panel(of, here.rows, from);
     }
 }

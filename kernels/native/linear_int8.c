@@ -11,19 +11,25 @@
 
 /* packed: [outputs / COLUMNS, rounded up][inputs / PAIR][COLUMNS][PAIR]; scales: [outputs, rounded
    up].  What is beyond the weight is zero. */
-void gm_pack_int8(const struct product *product, const float *weight, int8_t *packed,
-                  float *scales)
+struct pack_int8 {
+    const float *weight;
+    int8_t *packed;
+    float *scales;
+    int32_t inputs, outputs;
+};
+
+void gm_pack_int8(struct member *me, int32_t panels, const struct pack_int8 *of)
 {
-    const int64_t inputs = product->inputs;
-#pragma omp parallel for num_threads(product->threads)
-    for (int64_t n = 0; n < (product->outputs + COLUMNS - 1) / COLUMNS * COLUMNS; n++) {
-        const float *row = weight + n * inputs;
-        const int real = n < product->outputs;
+    const int64_t inputs = of->inputs;
+    const struct part mine = part_of(me, panels);
+    for (int64_t n = mine.from * COLUMNS; n < mine.to * COLUMNS; n++) {
+        const float *row = of->weight + n * inputs;
+        const int real = n < of->outputs;
         float most = 0.0f;
         for (int64_t k = 0; real && k < inputs; k++)
             most = fmaxf(most, fabsf(row[k]));
-        scales[n] = most / 127.0f;
-        int8_t *to = packed + n / COLUMNS * COLUMNS * inputs + n % COLUMNS * PAIR;
+        of->scales[n] = most / 127.0f;
+        int8_t *to = of->packed + n / COLUMNS * COLUMNS * inputs + n % COLUMNS * PAIR;
         for (int64_t k = 0; k < inputs; k++)
             to[k / PAIR * COLUMNS * PAIR + k % PAIR] =
                 most > 0.0f ? (int8_t)lrintf(row[k] / most * 127.0f) : 0;
@@ -48,19 +54,25 @@ static float narrow(const float *x, int16_t *out, int64_t inputs, int limit)
     return peak / limit;
 }
 
-/* What the rows are multiplied with, and what a unit of the result is worth. */
-struct weight {
+/* limit: the largest number of a row in int16; narrowed: [rows][inputs] and units: [rows], of x,
+   scratch. */
+struct linear_int8 {
+    const float *x;
     const int8_t *packed;
-    const float *scales, *bias;
+    const float *scales;
+    int16_t *narrowed;
+    float *units;
+    struct result result;
+    int32_t inputs, limit;
 };
 
-/* Some rows of x with one panel.  units: of the rows; out: the first of them, whole rows. */
-INLINE void multiply(const struct product *product, const int16_t *x, const float *units,
-                     const struct weight *weight, float *out, int from, struct ahead ahead,
+/* Some rows with the panel that begins at column `from`. */
+INLINE void multiply(const struct linear_int8 *of, int64_t row, int from, struct ahead ahead,
                      const int rows)
 {
-    const int64_t inputs = product->inputs;
-    const int8_t *panel = weight->packed + from * inputs;
+    const int64_t inputs = of->inputs;
+    const int16_t *x = of->narrowed + row * inputs;
+    const int8_t *panel = of->packed + from * inputs;
     __m256i sums[ROWS][2];
     for (int r = 0; r < rows; r++)
         sums[r][0] = sums[r][1] = _mm256_setzero_si256();
@@ -79,46 +91,40 @@ INLINE void multiply(const struct product *product, const int16_t *x, const floa
         }
     }
     for (int r = 0; r < rows; r++) {
-        __m256 scaled[2], unit = _mm256_broadcast_ss(units + r);
+        __m256 scaled[2], unit = _mm256_broadcast_ss(of->units + row + r);
         for (int half = 0; half < 2; half++)
             scaled[half] = _mm256_mul_ps(
                 _mm256_cvtepi32_ps(sums[r][half]),
-                _mm256_mul_ps(_mm256_loadu_ps(weight->scales + from + half * LANES), unit));
-        store(product, scaled, weight->bias, out + (int64_t)r * product->outputs, from);
+                _mm256_mul_ps(_mm256_loadu_ps(of->scales + from + half * LANES), unit));
+        store(&of->result, scaled, row + r, from);
     }
 }
 
-static void multiply_panel(const struct product *product, const int16_t *x, const float *units,
-                           const struct weight *weight, float *out, int from)
+static void multiply_panel(const struct linear_int8 *of, int rows, int from)
 {
-    const int64_t inputs = product->inputs;
-    for (int row = 0; row < product->rows; row += ROWS) {
-        const int16_t *here = x + row * inputs;
-        float *to = out + (int64_t)row * product->outputs;
-        struct ahead ahead = share(product, weight->packed + from * inputs, inputs * COLUMNS, from,
-                                   row, product->rows);
-#define SOME(n) case n: multiply(product, here, units + row, weight, to, from, ahead, n); break;
-        switch (product->rows - row < ROWS ? product->rows - row : ROWS) {
+    const int64_t bytes = (int64_t)of->inputs * COLUMNS;
+    const int8_t *panel = of->packed + from * (int64_t)of->inputs;
+    for (int row = 0; row < rows; row += ROWS) {
+        struct ahead ahead = share(panel, bytes, from + COLUMNS >= of->result.outputs, row, rows);
+#define SOME(n) case n: multiply(of, row, from, ahead, n); break;
+        switch (at_most(rows - row, ROWS)) {
             SOME(1) SOME(2) SOME(3) SOME(4) SOME(5) SOME(6)
         }
     }
 }
 
-/* narrowed: [rows, inputs] and units: [rows], scratch; bias: [outputs, rounded up to COLUMNS], or
-   null. */
-void gm_linear_int8(const struct product *product, const float *x, const int8_t *packed,
-                    const float *scales, const float *bias, int16_t *narrowed, float *units,
-                    float *out)
+void gm_linear_int8(struct member *me, int32_t rows, const struct linear_int8 *of)
 {
-    const int64_t inputs = product->inputs;
-    const struct weight weight = {packed, scales, bias};
-#pragma omp parallel num_threads(product->threads)
-    {
-#pragma omp for
-        for (int row = 0; row < product->rows; row++)
-            units[row] = narrow(x + row * inputs, narrowed + row * inputs, inputs, product->limit);
-#pragma omp for schedule(dynamic, 4)
-        for (int from = 0; from < product->outputs; from += COLUMNS)
-            multiply_panel(product, narrowed, units, &weight, out, from);
+    const int64_t inputs = of->inputs;
+    const struct part mine = part_of(me, rows);
+    for (int64_t row = mine.from; row < mine.to; row++)
+        of->units[row] =
+            narrow(of->x + row * inputs, of->narrowed + row * inputs, inputs, of->limit);
+    wait_for_all(me);
+    const struct tiling tiling = cut(rows, rows, of->result.outputs);
+    for (int task; (task = next_task(me)) < tiling.tasks;) {
+        const struct part columns = tile_of(&tiling, task).columns;
+        for (int from = columns.from; from < columns.to; from += COLUMNS)
+            multiply_panel(of, rows, from);
     }
 }

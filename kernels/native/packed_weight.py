@@ -5,7 +5,8 @@ import ctypes
 import torch
 from torch.nn import functional as F
 
-from kernels.native.library import call
+from kernels.native.program import compute, empty
+from kernels.native.structures import integers, pointers
 
 COLUMNS = 16  # as in product.h
 PAIR = 2  # as in linear_int8.c
@@ -15,11 +16,37 @@ MAX_LIMIT = 8191
 MAX_SUM = 2**31 - 1
 
 
-class Product(ctypes.Structure):
-    """`struct product` of product.h."""
+class Pack(ctypes.Structure):
+    """`struct pack` of linear.c."""
 
-    _fields_ = tuple(
-        (name, ctypes.c_int32) for name in ("rows", "inputs", "outputs", "threads", "limit")
+    _fields_ = (*pointers("weight", "packed"), *integers("inputs", "outputs"))
+
+
+class PackInt8(ctypes.Structure):
+    """`struct pack_int8` of linear_int8.c."""
+
+    _fields_ = (*pointers("weight", "packed", "scales"), *integers("inputs", "outputs"))
+
+
+class Result(ctypes.Structure):
+    """`struct result` of product.h."""
+
+    _fields_ = (*pointers("bias", "out"), *integers("outputs"))
+
+
+class Linear(ctypes.Structure):
+    """`struct linear` of linear.c."""
+
+    _fields_ = (*pointers("x", "packed"), ("result", Result), *integers("inputs"))
+
+
+class LinearInt8(ctypes.Structure):
+    """`struct linear_int8` of linear_int8.c."""
+
+    _fields_ = (
+        *pointers("x", "packed", "scales", "narrowed", "units"),
+        ("result", Result),
+        *integers("inputs", "limit"),
     )
 
 
@@ -28,22 +55,23 @@ class PackedWeight:
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         self._outputs, self._inputs = weight.shape
-        self._bias = _whole_panels(bias) if bias is not None else None
+        self._bias = _whole_panels(bias)
         self._packed = torch.empty(-(-self._outputs // COLUMNS), self._inputs, COLUMNS)
-        call("gm_pack", self._product(0), weight.contiguous(), self._packed)
+        weight = weight.contiguous()
+        of = Pack(weight.data_ptr(), self._packed.data_ptr(), self._inputs, self._outputs)
+        compute("gm_pack", of, rows=len(self._packed))
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        out = torch.empty(len(x), self._outputs)
         x = x.contiguous()
-        call("gm_linear", self._product(len(x)), x, self._packed, self._bias, out)
+        out = empty((len(x), self._outputs))
+        result = _result(self._bias, out)
+        of = Linear(x.data_ptr(), self._packed.data_ptr(), result, self._inputs)
+        compute("gm_linear", of, rows=len(x))
         return out
 
     def rows(self, index: torch.Tensor) -> torch.Tensor:
         """The weight's own rows: an embedding need not be kept a second time."""
         return self._packed[index // COLUMNS, :, index % COLUMNS]
-
-    def _product(self, rows: int) -> Product:
-        return Product(rows, self._inputs, self._outputs, torch.get_num_threads(), 0)
 
 
 class PackedInt8Weight:
@@ -55,20 +83,22 @@ class PackedInt8Weight:
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         self._outputs, self._inputs = weight.shape
         self._limit = min(MAX_LIMIT, MAX_SUM // (127 * self._inputs))
-        self._bias = _whole_panels(bias) if bias is not None else None
+        self._bias = _whole_panels(bias)
         panels = -(-self._outputs // COLUMNS)
         self._packed = torch.empty(panels, self._inputs, COLUMNS, dtype=torch.int8)
         self._scales = torch.empty(panels * COLUMNS)
-        call("gm_pack_int8", self._product(0), weight.contiguous(), self._packed, self._scales)
+        weight = weight.contiguous()
+        places = (each.data_ptr() for each in (weight, self._packed, self._scales))
+        compute("gm_pack_int8", PackInt8(*places, self._inputs, self._outputs), rows=panels)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        num_rows = len(x)
-        out = torch.empty(num_rows, self._outputs)
-        narrowed = torch.empty(num_rows, self._inputs, dtype=torch.int16)
-        units = torch.empty(num_rows)
         x = x.contiguous()
-        weight = (self._packed, self._scales, self._bias)
-        call("gm_linear_int8", self._product(num_rows), x, *weight, narrowed, units, out)
+        out = empty((len(x), self._outputs))
+        narrowed, units = empty(x.shape, torch.int16), empty((len(x),))
+        tensors = (x, self._packed, self._scales, narrowed, units)
+        places = (each.data_ptr() for each in tensors)
+        of = LinearInt8(*places, _result(self._bias, out), self._inputs, self._limit)
+        compute("gm_linear_int8", of, rows=len(x))
         return out
 
     def rows(self, index: torch.Tensor) -> torch.Tensor:
@@ -77,9 +107,10 @@ class PackedInt8Weight:
         whole = pairs[index // COLUMNS, :, index % COLUMNS].flatten(1)
         return whole * self._scales[index].unsqueeze(1)
 
-    def _product(self, rows: int) -> Product:
-        return Product(rows, self._inputs, self._outputs, torch.get_num_threads(), self._limit)
+
+def _result(bias: torch.Tensor | None, out: torch.Tensor) -> Result:
+    return Result(None if bias is None else bias.data_ptr(), out.data_ptr(), out.shape[1])
 
 
-def _whole_panels(bias: torch.Tensor) -> torch.Tensor:
-    return F.pad(bias, (0, -len(bias) % COLUMNS))
+def _whole_panels(bias: torch.Tensor | None) -> torch.Tensor | None:
+    return None if bias is None else F.pad(bias, (0, -len(bias) % COLUMNS))

@@ -8,8 +8,10 @@ import torch
 
 from kernels import cpu
 from kernels.attention_metadata import AttentionMetadata
-from kernels.native.library import MAX_VECTORS, call
-from kernels.native.segments import cut_into_segments
+from kernels.native.library import MAX_VECTORS
+from kernels.native.program import compute, empty, of_step
+from kernels.native.segments import Segments, cut_into_segments
+from kernels.native.structures import floats, integers, pointers
 from kernels.runs import chunks_of
 
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
@@ -17,31 +19,24 @@ MAX_DIM = 256
 EVERYTHING = 2**30  # a window that hides nothing
 
 
-class Shape(ctypes.Structure):
-    """`struct shape` of attention.c."""
+class Attention(ctypes.Structure):
+    """`struct attention` of attention.c."""
 
     _fields_ = (
-        *(
-            (name, ctypes.c_int32)
-            for name in (
-                *("heads", "kv_heads", "dim", "block_size", "table_width"),
-                *("q_stride", "kv_type", "window", "threads"),
-            )
-        ),
-        ("scale", ctypes.c_float),
+        *pointers("q", "k", "v", "out", "state", "plan"),
+        *integers("heads", "kv_heads", "dim", "block_size", "q_stride", "kv_type"),
+        *floats("scale"),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StepPlan:
-    """What the kernel reads of a step, int32; hidden: the rows of padding sequences, if any."""
+class Plan(ctypes.Structure):
+    """`struct plan` of attention.c; `tensors`: what it points to."""
 
-    tables: torch.Tensor
-    positions: torch.Tensor
-    rows: torch.Tensor
-    segments: torch.Tensor
-    levels: torch.Tensor
-    hidden: torch.Tensor | None
+    _fields_ = (
+        *pointers("tables", "positions", "rows", "segments", "levels"),
+        *integers("num_levels", "table_width", "window"),
+    )
+    tensors: tuple[torch.Tensor, ...] = ()
 
 
 def paged_attention(
@@ -55,15 +50,15 @@ def paged_attention(
 ) -> torch.Tensor:
     if not _can(q, k_cache):
         return cpu.paged_attention(q, k_cache, v_cache, metadata, scale=scale, window=window)
-    if window is not None and window >= metadata.max_seq_len:
-        window = None  # nothing is out of sight, so prefixes may be shared
-    plan = metadata.once(
-        (plan_step, q.shape[1], k_cache.shape[1:3], window),
-        lambda: plan_step(metadata, q.shape[1], k_cache, window=window),
-    )
-    out = _attend(q.float(), k_cache, v_cache, plan, scale=scale, window=window)
-    if plan.hidden is not None:
-        out[plan.hidden] = 0
+    num_tokens, num_heads, dim = q.shape
+    _, block_size, kv_heads, _ = k_cache.shape
+    planner = Planner(num_heads, kv_heads, block_size, window)
+    plan = of_step(metadata, planner, Plan)
+    queries, out, state = q.float(), empty(q.shape), empty((num_tokens, num_heads, 2))
+    places = (each.data_ptr() for each in (queries, k_cache, v_cache, out, state))
+    sizes = (num_heads, kv_heads, dim, block_size, queries.stride(0), DTYPES[k_cache.dtype])
+    of = Attention(*places, ctypes.addressof(plan), *sizes, scale)
+    compute("gm_attend", of, rows=num_tokens)
     return out.to(q.dtype)
 
 
@@ -72,62 +67,51 @@ def _can(q: torch.Tensor, k_cache: torch.Tensor) -> bool:
     return dim % 8 == 0 and dim <= MAX_DIM and sharing <= MAX_VECTORS
 
 
-def _attend(
-    q: torch.Tensor,
-    k_cache: torch.Tensor,
-    v_cache: torch.Tensor,
-    plan: StepPlan,
-    *,
-    scale: float,
-    window: int | None,
-) -> torch.Tensor:
-    num_tokens, num_heads, dim = q.shape
-    out = torch.empty(num_tokens, num_heads, dim)
-    state = torch.empty(num_tokens, num_heads, 2)
-    shape = Shape(
-        heads=num_heads,
-        kv_heads=k_cache.shape[2],
-        dim=dim,
-        block_size=k_cache.shape[1],
-        table_width=plan.tables.shape[1],
-        q_stride=q.stride(0),
-        kv_type=DTYPES[k_cache.dtype],
-        window=window or EVERYTHING,
-        threads=torch.get_num_threads(),
-        scale=scale,
-    )
-    call(
-        "gm_attend",
-        shape,
-        *(q, k_cache, v_cache, out, state),
-        *(plan.tables, plan.positions, plan.rows, plan.segments, plan.levels),
-        len(plan.levels) - 1,
-    )
-    return out
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Cuts a step for the layers of one shape; equal ones give the same plan."""
+
+    num_heads: int
+    kv_heads: int
+    block_size: int
+    window: int | None
+
+    def __call__(self, metadata: AttentionMetadata) -> Plan:
+        window = self.window
+        if window is not None and window >= metadata.max_seq_len:
+            window = None  # nothing is out of sight, so prefixes may be shared
+        segments = self._segments(metadata, window)
+        listed, levels = segments.longest_first()
+        tensors = (
+            metadata.block_tables.contiguous(),
+            _positions(metadata),
+            torch.tensor(segments.rows, dtype=torch.int32),
+            torch.from_numpy(listed),
+            torch.from_numpy(levels),
+        )
+        width = metadata.block_tables.shape[1]
+        sizes = (len(levels) - 1, width, EVERYTHING if window is None else window)
+        plan = Plan(*(each.data_ptr() for each in tensors), *sizes)
+        plan.tensors = tensors
+        return plan
+
+    def _segments(self, metadata: AttentionMetadata, window: int | None) -> Segments:
+        segments = cut_into_segments(
+            chunks_of(metadata.seq_lens.numpy(), metadata.query_starts.numpy()),
+            metadata.block_tables.numpy(),
+            block_size=self.block_size,
+            num_heads=self.num_heads,
+            kv_heads=self.kv_heads,
+            window=window,
+        )
+        padding = metadata.seq_lens.numpy() == 0
+        counts = np.diff(metadata.query_starts.numpy())
+        segments.hide(np.flatnonzero(np.repeat(padding, counts)).tolist())
+        return segments
 
 
-def plan_step(
-    metadata: AttentionMetadata, num_heads: int, cache: torch.Tensor, *, window: int | None
-) -> StepPlan:
-    tables, seq_lens = metadata.block_tables.numpy(), metadata.seq_lens.numpy()
-    starts = metadata.query_starts.numpy()
-    counts = np.diff(starts)
-    segments = cut_into_segments(
-        chunks_of(seq_lens, starts),
-        tables,
-        block_size=cache.shape[1],
-        num_heads=num_heads,
-        kv_heads=cache.shape[2],
-        window=window,
-    )
-    listed, levels = segments.longest_first()
-    positions = np.arange(starts[-1]) + np.repeat(seq_lens - starts[1:], counts)
-    hidden = np.repeat(seq_lens == 0, counts)
-    return StepPlan(
-        tables=metadata.block_tables.contiguous(),
-        positions=torch.from_numpy(positions.astype(np.int32)),
-        rows=torch.tensor(segments.rows, dtype=torch.int32),
-        segments=torch.from_numpy(listed),
-        levels=torch.from_numpy(levels),
-        hidden=torch.from_numpy(hidden) if hidden.any() else None,
-    )
+def _positions(metadata: AttentionMetadata) -> torch.Tensor:
+    """Of each query row in its sequence, [num_tokens] int32."""
+    starts, seq_lens = metadata.query_starts.numpy(), metadata.seq_lens.numpy()
+    positions = np.arange(starts[-1]) + np.repeat(seq_lens - starts[1:], np.diff(starts))
+    return torch.from_numpy(positions.astype(np.int32))

@@ -1,12 +1,13 @@
 /* What is done to each row of a step by itself.  Sizes are multiples of eight. */
 
 #include "simd.h"
+#include "team.h"
 
-/* Rows so few that to wake the other threads would take longer than they save. */
-#define ALONE 8
-
-struct rows {
-    int32_t count, size, threads;
+/* heads: rows of a token, side by side; stride: from token to token. */
+struct rms_norm {
+    const float *x, *weight;
+    float *out;
+    int32_t heads, size, stride;
     float eps;
 };
 
@@ -29,60 +30,104 @@ INLINE void normalise(const float *x, const float *weight, float *out, int size,
     }
 }
 
-void gm_rms_norm(const struct rows *rows, const float *x, const float *weight, float *out)
+void gm_rms_norm(struct member *me, int32_t rows, const struct rms_norm *of)
 {
-#pragma omp parallel for num_threads(rows->threads) if (rows->count > ALONE)
-    for (int64_t row = 0; row < rows->count; row++)
-        normalise(x + row * rows->size, weight, out + row * rows->size, rows->size, rows->eps);
+    const struct part mine = part_of(me, rows);
+    for (int64_t token = mine.from; token < mine.to; token++)
+        for (int head = 0; head < of->heads; head++)
+            normalise(of->x + token * of->stride + head * of->size, of->weight,
+                      of->out + (token * of->heads + head) * of->size, of->size, of->eps);
 }
 
-void gm_add_rms_norm(const struct rows *rows, const float *x, const float *residual,
-                     const float *weight, float *out, float *total)
+struct add_rms_norm {
+    const float *x, *residual, *weight;
+    float *out, *total;
+    int32_t size;
+    float eps;
+};
+
+void gm_add_rms_norm(struct member *me, int32_t rows, const struct add_rms_norm *of)
 {
-    const int size = rows->size;
-#pragma omp parallel for num_threads(rows->threads) if (rows->count > ALONE)
-    for (int64_t row = 0; row < rows->count; row++) {
-        float *sum = total + row * size;
-        for (int i = 0; i < size; i += LANES)
-            _mm256_storeu_ps(sum + i, _mm256_add_ps(_mm256_loadu_ps(x + row * size + i),
-                                                    _mm256_loadu_ps(residual + row * size + i)));
-        normalise(sum, weight, out + row * size, size, rows->eps);
+    const struct part mine = part_of(me, rows);
+    for (int64_t row = mine.from; row < mine.to; row++) {
+        const float *x = of->x + row * of->size, *residual = of->residual + row * of->size;
+        float *sum = of->total + row * of->size;
+        for (int i = 0; i < of->size; i += LANES)
+            _mm256_storeu_ps(sum + i,
+                             _mm256_add_ps(_mm256_loadu_ps(x + i), _mm256_loadu_ps(residual + i)));
+        normalise(sum, of->weight, of->out + row * of->size, of->size, of->eps);
     }
 }
 
 /* gate and up side by side in a row; size: of each. */
-void gm_silu_mul(const struct rows *rows, const float *gate_up, float *out)
+struct gate {
+    const float *gate_up;
+    float *out;
+    int32_t size;
+};
+
+/* x / (1 + e**-a) */
+INLINE __m256 times_sigmoid(__m256 x, __m256 a)
 {
-    const int size = rows->size;
     const __m256 one = _mm256_set1_ps(1.0f), most = _mm256_set1_ps(88.0f);
-#pragma omp parallel for num_threads(rows->threads) if (rows->count > ALONE)
-    for (int64_t row = 0; row < rows->count; row++) {
-        const float *gates = gate_up + 2 * row * size, *ups = gates + size;
-        for (int i = 0; i < size; i += LANES) {
-            __m256 gate = _mm256_loadu_ps(gates + i);
-            __m256 minus = _mm256_min_ps(_mm256_sub_ps(_mm256_setzero_ps(), gate), most);
-            __m256 share = _mm256_div_ps(gate, _mm256_add_ps(one, exp_of(minus)));
-            _mm256_storeu_ps(out + row * size + i,
-                             _mm256_mul_ps(share, _mm256_loadu_ps(ups + i)));
-        }
+    __m256 minus = _mm256_min_ps(_mm256_sub_ps(_mm256_setzero_ps(), a), most);
+    return _mm256_div_ps(x, _mm256_add_ps(one, exp_of(minus)));
+}
+
+INLINE __m256 silu(__m256 x)
+{
+    return times_sigmoid(x, x);
+}
+
+/* By the hyperbolic tangent: x (1 + tanh(a)) / 2, and (1 + tanh(a)) / 2 is the sigmoid of 2a. */
+INLINE __m256 gelu(__m256 x)
+{
+    const __m256 linear = _mm256_set1_ps(1.5957691f), cubic = _mm256_set1_ps(0.07135482f);
+    __m256 square = _mm256_mul_ps(x, x);
+    return times_sigmoid(x, _mm256_mul_ps(x, _mm256_fmadd_ps(square, cubic, linear)));
+}
+
+INLINE void open_gates(struct member *me, int32_t rows, const struct gate *of,
+                       __m256 (*const activation)(__m256))
+{
+    const int size = of->size;
+    const struct part mine = part_of(me, rows);
+    for (int64_t row = mine.from; row < mine.to; row++) {
+        const float *gates = of->gate_up + 2 * row * size, *ups = gates + size;
+        for (int i = 0; i < size; i += LANES)
+            _mm256_storeu_ps(of->out + row * size + i,
+                             _mm256_mul_ps(activation(_mm256_loadu_ps(gates + i)),
+                                           _mm256_loadu_ps(ups + i)));
     }
 }
 
-struct heads {
-    int32_t tokens, count, dim, stride, threads; /* stride: from token to token, in floats */
+void gm_silu_mul(struct member *me, int32_t rows, const struct gate *of)
+{
+    open_gates(me, rows, of, silu);
+}
+
+void gm_gelu_mul(struct member *me, int32_t rows, const struct gate *of)
+{
+    open_gates(me, rows, of, gelu);
+}
+
+/* stride: from token to token, in floats; cos_sin: [positions, dim], cosines, then sines. */
+struct rotate {
+    const float *x, *cos_sin;
+    const int64_t *positions;
+    float *out;
+    int32_t heads, dim, stride;
 };
 
-/* cos_sin: [positions, dim], cosines, then sines. */
-void gm_rotate(const struct heads *heads, const float *x, const int64_t *positions,
-               const float *cos_sin, float *out)
+void gm_rotate(struct member *me, int32_t rows, const struct rotate *of)
 {
-    const int half = heads->dim / 2;
-#pragma omp parallel for num_threads(heads->threads) if (heads->tokens > ALONE)
-    for (int64_t token = 0; token < heads->tokens; token++) {
-        const float *cos = cos_sin + positions[token] * heads->dim, *sin = cos + half;
-        for (int head = 0; head < heads->count; head++) {
-            const float *from = x + token * heads->stride + head * heads->dim;
-            float *to = out + (token * heads->count + head) * heads->dim;
+    const int dim = of->dim, half = dim / 2;
+    const struct part mine = part_of(me, rows);
+    for (int64_t token = mine.from; token < mine.to; token++) {
+        const float *cos = of->cos_sin + of->positions[token] * dim, *sin = cos + half;
+        for (int head = 0; head < of->heads; head++) {
+            const float *from = of->x + token * of->stride + head * dim;
+            float *to = of->out + (token * of->heads + head) * dim;
             for (int i = 0; i < half; i += LANES) {
                 __m256 c = _mm256_loadu_ps(cos + i), s = _mm256_loadu_ps(sin + i);
                 __m256 left = _mm256_loadu_ps(from + i), right = _mm256_loadu_ps(from + half + i);
@@ -94,22 +139,29 @@ void gm_rotate(const struct heads *heads, const float *x, const int64_t *positio
     }
 }
 
-/* One token's K or V, count * dim numbers, into its slot; a negative slot is none. */
-void gm_store(const struct heads *heads, const float *x, const int64_t *slots, void *cache,
-              int32_t type)
+/* size: of one token's K or V; type: of the cache, FP32 or FP16. */
+struct store {
+    const float *x;
+    const int64_t *slots;
+    void *cache;
+    int32_t size, stride, type;
+};
+
+/* A negative slot is none. */
+void gm_store(struct member *me, int32_t rows, const struct store *of)
 {
-    const int64_t size = (int64_t)heads->count * heads->dim;
-#pragma omp parallel for num_threads(heads->threads) if (heads->tokens > ALONE)
-    for (int64_t token = 0; token < heads->tokens; token++) {
-        const float *from = x + token * heads->stride;
-        if (slots[token] < 0)
+    const struct part mine = part_of(me, rows);
+    for (int64_t token = mine.from; token < mine.to; token++) {
+        const float *from = of->x + token * of->stride;
+        const int64_t at = of->slots[token] * of->size;
+        if (at < 0)
             continue;
-        if (type == FP32) {
-            memcpy((float *)cache + slots[token] * size, from, size * sizeof(float));
+        if (of->type == FP32) {
+            memcpy((float *)of->cache + at, from, of->size * sizeof(float));
             continue;
         }
-        uint16_t *to = (uint16_t *)cache + slots[token] * size;
-        for (int64_t i = 0; i < size; i += LANES)
+        uint16_t *to = (uint16_t *)of->cache + at;
+        for (int64_t i = 0; i < of->size; i += LANES)
             _mm_storeu_si128((__m128i *)(to + i),
                              _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
     }

@@ -5,55 +5,90 @@ import ctypes
 import torch
 
 from kernels import cpu
-from kernels.native.library import call
+from kernels.native.program import compute, empty
+from kernels.native.structures import floats, integers, pointers
 
 LANES = 8
 FP32, FP16 = 0, 1
 
 
-class Rows(ctypes.Structure):
-    """`struct rows` of rowwise.c."""
+class RmsNorm(ctypes.Structure):
+    """`struct rms_norm` of rowwise.c."""
 
     _fields_ = (
-        ("count", ctypes.c_int32),
-        ("size", ctypes.c_int32),
-        ("threads", ctypes.c_int32),
-        ("eps", ctypes.c_float),
+        *pointers("x", "weight", "out"),
+        *integers("heads", "size", "stride"),
+        *floats("eps"),
     )
 
 
-class Heads(ctypes.Structure):
-    """`struct heads` of rowwise.c."""
+class AddRmsNorm(ctypes.Structure):
+    """`struct add_rms_norm` of rowwise.c."""
 
-    _fields_ = tuple(
-        (name, ctypes.c_int32) for name in ("tokens", "count", "dim", "stride", "threads")
+    _fields_ = (
+        *pointers("x", "residual", "weight", "out", "total"),
+        *integers("size"),
+        *floats("eps"),
     )
+
+
+class Gate(ctypes.Structure):
+    """`struct gate` of rowwise.c."""
+
+    _fields_ = (*pointers("gate_up", "out"), *integers("size"))
+
+
+class Rotate(ctypes.Structure):
+    """`struct rotate` of rowwise.c."""
+
+    _fields_ = (*pointers("x", "cos_sin", "positions", "out"), *integers("heads", "dim", "stride"))
+
+
+class Store(ctypes.Structure):
+    """`struct store` of rowwise.c."""
+
+    _fields_ = (*pointers("x", "slots", "cache"), *integers("size", "stride", "type"))
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    if not _can(x, x.shape[1]):
+    heads = x.shape[1] if x.ndim == 3 else 1
+    if not _can(x, x.shape[-1]):
         return cpu.rms_norm(x, weight, eps)
-    out = torch.empty(x.shape)
-    call("gm_rms_norm", _rows(x, x.shape[1], eps), x, weight, out)
+    out = empty(x.shape)
+    places = (each.data_ptr() for each in (x, weight, out))
+    compute("gm_rms_norm", RmsNorm(*places, heads, x.shape[-1], x.stride(0), eps), rows=len(x))
     return out
 
 
 def add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    if not _can(x, x.shape[1]):
+    num_rows, size = x.shape
+    if not _can(x, size):
         return cpu.add_rms_norm(x, residual, weight, eps)
-    normed, total = torch.empty(x.shape), torch.empty(x.shape)
-    call("gm_add_rms_norm", _rows(x, x.shape[1], eps), x, residual, weight, normed, total)
+    normed, total = empty(x.shape), empty(x.shape)
+    tensors = (x, residual, weight, normed, total)
+    of = AddRmsNorm(*(each.data_ptr() for each in tensors), size, eps)
+    compute("gm_add_rms_norm", of, rows=num_rows)
     return normed, total
 
 
 def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
-    size = gate_up.shape[1] // 2
-    if not _can(gate_up, size):
+    if not _can(gate_up, gate_up.shape[1] // 2):
         return cpu.silu_mul(gate_up)
-    out = torch.empty(len(gate_up), size)
-    call("gm_silu_mul", _rows(gate_up, size), gate_up, out)
+    return _gate("gm_silu_mul", gate_up)
+
+
+def gelu_mul(gate_up: torch.Tensor) -> torch.Tensor:
+    if not _can(gate_up, gate_up.shape[1] // 2):
+        return cpu.gelu_mul(gate_up)
+    return _gate("gm_gelu_mul", gate_up)
+
+
+def _gate(name: str, gate_up: torch.Tensor) -> torch.Tensor:
+    num_rows, size = len(gate_up), gate_up.shape[1] // 2
+    out = empty((num_rows, size))
+    compute(name, Gate(gate_up.data_ptr(), out.data_ptr(), size), rows=num_rows)
     return out
 
 
@@ -66,8 +101,11 @@ def rotary_embedding(
 
 
 def _rotate(x: torch.Tensor, positions: torch.Tensor, cos_sin: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(x.shape)
-    call("gm_rotate", _heads(x), x, positions, cos_sin, out)
+    num_tokens, heads, dim = x.shape
+    out = empty(x.shape)
+    tensors = (x, cos_sin, positions, out)
+    of = Rotate(*(each.data_ptr() for each in tensors), heads, dim, x.stride(0))
+    compute("gm_rotate", of, rows=num_tokens)
     return out
 
 
@@ -78,21 +116,16 @@ def store_kv(
     v_cache: torch.Tensor,
     slot_mapping: torch.Tensor,
 ) -> None:
+    size = k.shape[1] * k.shape[2]
     narrow = k_cache.dtype == torch.float16
-    if not (narrow or k_cache.dtype == torch.float32) or not _can(k, k.shape[1] * k.shape[2]):
+    if not (narrow or k_cache.dtype == torch.float32) or not _can(k, size):
         cpu.store_kv(k, v, k_cache, v_cache, slot_mapping)
         return
     for x, cache in ((k, k_cache), (v, v_cache)):
-        call("gm_store", _heads(x), x, slot_mapping, cache, FP16 if narrow else FP32)
+        places = (x.data_ptr(), slot_mapping.data_ptr(), cache.data_ptr())
+        of = Store(*places, size, x.stride(0), FP16 if narrow else FP32)
+        compute("gm_store", of, rows=len(x))
 
 
 def _can(x: torch.Tensor, size: int) -> bool:
     return x.dtype == torch.float32 and size % LANES == 0
-
-
-def _rows(x: torch.Tensor, size: int, eps: float = 0.0) -> Rows:
-    return Rows(len(x), size, torch.get_num_threads(), eps)
-
-
-def _heads(x: torch.Tensor) -> Heads:
-    return Heads(*x.shape, x.stride(0), torch.get_num_threads())

@@ -57,6 +57,14 @@ class Segments:
                     (run.chunks[0].table, first, end, *bounds, head, to, not run.level, run.ends)
                 )
 
+    def hide(self, rows: list[int]) -> None:
+        """Rows that meet no key: what they get is zero."""
+        for row in rows:
+            bounds = (len(self.rows), len(self.rows) + 1)
+            self.rows.append(row)
+            for head in range(self.kv_heads):
+                self._level(0).append((0, 0, 0, *bounds, head, head + 1, True, True))
+
     def _level(self, number: int) -> list[tuple[int, ...]]:
         while len(self.levels) <= number:
             self.levels.append([])

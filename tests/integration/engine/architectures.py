@@ -48,7 +48,7 @@ VARIANTS = {
     "gemma3": Variant(
         "Gemma3",
         {
-            "head_dim": 24,
+            "head_dim": 32,
             "sliding_window": 9,
             "layer_types": ALTERNATING,
             "query_pre_attn_scalar": 40,

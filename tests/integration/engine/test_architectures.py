@@ -6,11 +6,13 @@ import pytest
 import torch
 
 from engine import ModelUnusable
+from engine.forward import make_forward, make_head
 from engine.models.registry import load_model
 from engine.sequence import Sequence
 from engine.step_batch import StepBatch
 from engine.step_inputs import StepInputBuilder
 from engine.weights.safetensors_checkpoint import open_safetensors
+from kernels import native
 from tests.integration.engine.architectures import VARIANTS, write_model
 from tests.integration.engine.dense import best_next_tokens
 from tests.integration.engine.prompts import make_prompts, teach_short_outputs
@@ -18,6 +20,7 @@ from tests.integration.engine.running import load, request
 
 BLOCK_SIZE = 4
 NUM_TOKENS = 24
+CPU = torch.device("cpu")
 
 # Of fp32 logits, relative to the largest: sums are taken in another order.
 LOGITS_TOLERANCE = {"Llama": 1e-5, "Mistral": 1e-5, "Qwen2": 1e-5, "Qwen3": 1e-5, "Gemma3": 1e-5}
@@ -66,27 +69,68 @@ def test_greedy_tokens_equal_transformers_with_a_tiny_pool(written):
     assert llm.engine.stats().cached_tokens > 100
 
 
-@torch.inference_mode()
-def test_logits_equal_those_of_transformers(written):
-    variant, folder, dense = written
-    prompt = make_prompts()[-1]
-    device = torch.device("cpu")
-    model = load_model(open_safetensors(folder), device=device, dtype=torch.float32)
-    shape = model.shape
-    cache = torch.zeros(shape.num_layers, 2, 13, BLOCK_SIZE, shape.num_kv_heads, shape.head_dim)
-    builder = StepInputBuilder(
-        max_tokens=50, max_seqs=1, max_blocks=13, block_size=BLOCK_SIZE, device=device
-    )
-    batch = StepBatch(budget=50)
-    seq = Sequence(seq_id=0, request_id="", token_ids=prompt, max_tokens=1)
-    seq.block_table = list(range(13))
-    batch.add(seq, len(prompt))
+@pytest.fixture
+def loaded(written):
+    _, folder, _ = written
+    return load_model(open_safetensors(folder), device=CPU, dtype=torch.float32)
 
-    found = model.logits(model.forward(builder.build(batch), cache))
+
+def empty_cache(model):
+    shape = model.shape
+    return torch.zeros(shape.num_layers, 2, 13, BLOCK_SIZE, shape.num_kv_heads, shape.head_dim)
+
+
+class Steps:
+    """One sequence that is computed a chunk a step."""
+
+    def __init__(self, prompt):
+        self._builder = StepInputBuilder(
+            max_tokens=50, max_seqs=1, max_blocks=13, block_size=BLOCK_SIZE, device=CPU
+        )
+        self._seq = Sequence(seq_id=0, request_id="", token_ids=prompt, max_tokens=1)
+        self._seq.block_table = list(range(13))
+
+    def inputs(self, num_tokens):
+        batch = StepBatch(budget=50)
+        batch.add(self._seq, num_tokens)
+        self._seq.num_computed_tokens += num_tokens
+        return self._builder.build(batch)
+
+
+@torch.inference_mode()
+def test_logits_equal_those_of_transformers(written, loaded):
+    variant, _, dense = written
+    prompt = make_prompts()[-1]
+    inputs = Steps(prompt).inputs(len(prompt))
+
+    found = loaded.logits(loaded.forward(inputs, empty_cache(loaded)))
 
     want = dense(torch.tensor([prompt])).logits[0]
     error = (found - want).abs().max() / want.abs().max()
     assert error <= LOGITS_TOLERANCE[variant.name]
+
+
+@pytest.mark.skipif(native.library() is None, reason="only C kernels are recorded")
+@torch.inference_mode()
+def test_a_recorded_pass_gives_the_bits_of_one_computed_op_by_op(loaded):
+    prompt = make_prompts()[-1]
+    steps, cache, recorded_cache = Steps(prompt), empty_cache(loaded), empty_cache(loaded)
+    forward = make_forward(loaded, recorded_cache, max_tokens=50)
+    head = make_head(loaded, max_rows=50)
+    places = set()
+
+    for num_tokens in (17, 1, len(prompt) - 18):
+        inputs = steps.inputs(num_tokens)
+        want = loaded.forward(inputs, cache)
+        found = forward(inputs)
+
+        assert torch.equal(found, want)
+        assert torch.equal(head(found), loaded.logits(want))
+        assert torch.equal(recorded_cache, cache)
+        places.add(found.data_ptr())
+
+    # What is computed op by op has memory of its own each time.
+    assert (len(places) == 1) == (loaded.shape.head_dim % 16 == 0)
 
 
 @pytest.mark.parametrize(

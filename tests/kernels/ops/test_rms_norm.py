@@ -28,6 +28,16 @@ def test_rms_norm_matches_the_reference_in_fp64(shape, dtype, device):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_each_head_of_a_token_is_a_row(dtype, device):
+    qkv, _, weight = make_inputs((5, 4, 16), dtype, device)
+    heads = qkv[:, 1:3]
+
+    normed = rms_norm(heads, weight, EPS)
+
+    assert_matches(normed, reference.rms_norm(heads.double(), weight.double(), EPS))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_add_rms_norm_matches_the_reference_in_fp64(shape, dtype, device):
     x, residual, weight = make_inputs(shape, dtype, device)

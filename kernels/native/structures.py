@@ -1,0 +1,17 @@
+"""Fields of the C structures that ops take their arguments in."""
+
+import ctypes
+
+Fields = tuple[tuple[str, type], ...]
+
+
+def pointers(*names: str) -> Fields:
+    return tuple((name, ctypes.c_void_p) for name in names)
+
+
+def integers(*names: str) -> Fields:
+    return tuple((name, ctypes.c_int32) for name in names)
+
+
+def floats(*names: str) -> Fields:
+    return tuple((name, ctypes.c_float) for name in names)
