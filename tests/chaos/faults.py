@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from redis.exceptions import RedisError
+from sqlalchemy import create_engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from tests.chaos.schedule import Fault, Step
@@ -28,6 +29,19 @@ CREATE OR REPLACE TRIGGER disk_is_full BEFORE INSERT OR UPDATE ON shards
 _EMPTY = "; ".join(
     f"DROP TRIGGER IF EXISTS disk_is_full ON {table}" for table in ("results", "files", "shards")
 )
+
+# A dead worker's shard is given back, and the transaction then waits for a lock before it commits.
+_BAR = """
+CREATE OR REPLACE FUNCTION wait_at_the_bar() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_advisory_xact_lock_shared(34); RETURN NULL; END $$;
+CREATE OR REPLACE TRIGGER rescue_waits AFTER UPDATE ON shards
+    FOR EACH ROW WHEN (NEW.crashes > OLD.crashes) EXECUTE FUNCTION wait_at_the_bar();
+"""
+_UNBAR = "DROP TRIGGER IF EXISTS rescue_waits ON shards"
+RESCUES_AT_THE_BAR = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 34 AND NOT granted"
+)
+
 CUT_POSTGRES_CLIENTS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE application_name = 'gristmill' AND random() < 0.5"
@@ -53,6 +67,21 @@ def full_database(stack: FaultStack) -> Iterator[None]:
         yield
     finally:
         _insist(lambda: stack.run(_EMPTY))
+
+
+@contextmanager
+def barred_rescues(stack: FaultStack) -> Iterator[None]:
+    """While the `with` lasts no rescue commits, until Postgres restarts and forgets the bar."""
+    stack.run(_BAR)
+    engine = create_engine(stack.facts.database_url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as holder:
+        holder.execute(text("SELECT pg_advisory_lock(34)"))
+        try:
+            yield
+        finally:
+            holder.invalidate()
+    engine.dispose()
+    _insist(lambda: stack.run(_UNBAR))
 
 
 def _begin(stack: FaultStack, step: Step) -> threading.Thread:

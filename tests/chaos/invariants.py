@@ -111,12 +111,13 @@ class Checked:
 
 def check_queue(stack: FaultStack) -> None:
     """What holds for the queue as a whole once all work has ended."""
-    wait_for(lambda: _leases_of_the_dead(stack) == 0)  # I7
+    wait_for(lambda: leases_of_the_dead(stack) == 0)  # I7
     for queue in (CONTROL, inference_queue(MODEL)):
         assert _bells(stack, queue) <= 2 * MAX_BELLS, "I8"
 
 
-def _leases_of_the_dead(stack: FaultStack) -> Any:
+def leases_of_the_dead(stack: FaultStack) -> Any:
+    """How many workers hold something, though they have been dead for two sweeps."""
     return stack.column(
         "SELECT count(*) FROM workers w WHERE beat_until < now() - make_interval(secs => :slack)"
         " AND (EXISTS (SELECT 1 FROM shards WHERE owner = w.incarnation)"

@@ -6,6 +6,7 @@ from tests.chaos.batches import FaultClient, plain_texts, right_answers
 from tests.chaos.scale import FULL, full_or_short
 from tests.e2e.client import counts
 from tests.fixtures.fault_stack import FENCE_AFTER, HANG_AFTER, TTL, Exit, FaultStack
+from tests.fixtures.folders import open_folder
 
 _HUNG = "worker ends: the engine has stopped stepping"
 _MORE_KILLERS = {"r101": "exit", "r150": "eat", "r46": "hang"}  # the last takes its time to die
@@ -71,4 +72,21 @@ def test_a_step_that_is_busy_for_longer_than_a_lease_lasts_loses_no_lease(
     ended = client.wait(client.submit_texts({"long": f"busy {seconds}"}))
 
     attempts = stack.column("SELECT attempt FROM shards WHERE job_id = :id", id=ended.id[6:])
+    assert (ended.status, attempts, stack.exits) == ("completed", [1], list[Exit]())
+
+
+@pytest.mark.law("P27")
+@pytest.mark.skipif(not FULL, reason="half a minute; the short form is above")
+def test_half_a_minute_in_one_step_loses_no_lease() -> None:
+    """Seven times the lease, where the watchdog allows it."""
+    with open_folder() as folder:
+        stack = FaultStack(folder, settings={"WATCHDOG__HANG_AFTER": "PT60S"})
+        try:
+            client = FaultClient(stack.facts)
+            with client:
+                ended = client.wait(client.submit_texts({"long": "busy 30"}))
+            attempts = stack.column("SELECT attempt FROM shards")
+        finally:
+            stack.stop()
+
     assert (ended.status, attempts, stack.exits) == ("completed", [1], list[Exit]())

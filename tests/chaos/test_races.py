@@ -73,7 +73,7 @@ def settle(work: Work, lease: ShardLease) -> bool:
 @pytest.mark.law("P1")
 def test_a_rescue_that_races_a_completion_changes_nothing_that_is_done(work: Work) -> None:
     """Whoever wins, a shard that was said to be done is done, and its row is there."""
-    rounds = full_or_short(2_000, 60)
+    rounds = full_or_short(2_500, 60)  # ten thousand shards
     job_id = work.add_planned_batch([1] * 4 * rounds, cost=1)
     chance, said = random.Random(0), set[int]()
 

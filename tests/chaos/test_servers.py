@@ -3,9 +3,12 @@
 import signal
 import threading
 
+import pytest
+
 from tests.chaos import faults
 from tests.chaos.batches import FaultClient, plain_texts, some_are_done
-from tests.chaos.invariants import Checked
+from tests.chaos.invariants import Checked, leases_of_the_dead
+from tests.chaos.scale import full_or_short
 from tests.fixtures.fault_stack import FaultStack, wait_for
 from tests.fixtures.toxic_proxy import Kind, Toxic
 
@@ -21,6 +24,24 @@ def test_postgres_restarted_at_once_under_running_work_loses_nothing(
     stack.signal("postgres", signal.SIGQUIT)
 
     Checked(stack, client, client.wait(batch), _TEXTS).check()
+
+
+@pytest.mark.law("P4")
+def test_postgres_restarted_in_the_middle_of_a_rescue_leaves_nothing_leased_to_the_dead(
+    client: FaultClient, stack: FaultStack
+) -> None:
+    """Each rescue waits, its rows written and not committed, until the server goes with it."""
+    for _ in range(full_or_short(20, 1)):
+        batch = client.wait_for(client.submit_texts(_TEXTS), some_are_done)
+        with faults.barred_rescues(stack):
+            for name in stack.names("worker"):
+                stack.kill(name)
+            wait_for(lambda: stack.column(faults.RESCUES_AT_THE_BAR) != [0])
+            stack.signal("postgres", signal.SIGQUIT)
+            stack.wait_until_well()
+        wait_for(lambda: leases_of_the_dead(stack) == 0)
+
+        Checked(stack, client, client.wait(batch), _TEXTS).check()
 
 
 def test_connections_to_postgres_cut_between_any_two_statements_lose_nothing(
