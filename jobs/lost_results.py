@@ -2,7 +2,8 @@
 
 `results` and `segments` are append-only but for this: a segment whose object is not what was
 written names lines that nobody can read.  Its rows get results of another segment, which say so and
-count as failed.  Only the finalizer does it, under its lease, when no worker writes any more.
+count as failed.  So do those of rows that have none although every shard is done: a shard's input
+was cut short.  Only the finalizer does it, under its lease, when no worker writes any more.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from jobs.results import SegmentDraft
 from jobs.segment_objects import SegmentObject
 
 _PAGE = 1000  # segments
+_ROWS_AT_ONCE = 20_000  # as many as one statement inserts
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,15 @@ _ROWS = text("""
      WHERE r.job_id = :job_id AND r.segment_id = :segment_id
      ORDER BY q.index
 """)
+
+_MISSING = text("""
+    SELECT q.index, q.custom_id FROM requests q
+     WHERE q.job_id = :job_id
+       AND NOT EXISTS (SELECT 1 FROM results WHERE job_id = q.job_id AND index = q.index)
+     ORDER BY q.index LIMIT :most
+""")
+
+_ANY_SHARD = text("SELECT min(id) FROM shards WHERE job_id = :job_id")
 
 _TAKE_OUT_ROWS = text("""
     DELETE FROM results WHERE job_id = :job_id AND segment_id = :segment_id
@@ -66,6 +77,20 @@ def segments(sessions: Sessions, job_id: UUID) -> Iterator[tuple[int, SegmentObj
 def rows_of(session: Session, job_id: UUID, segment_id: int) -> list[LostRow]:
     values = {"job_id": job_id, "segment_id": segment_id}
     return [LostRow(*row) for row in session.execute(_ROWS, values)]
+
+
+def rows_without(session: Session, job_id: UUID) -> list[LostRow]:
+    """Rows that have no result, some thousands at most."""
+    values = {"job_id": job_id, "most": _ROWS_AT_ONCE}
+    return [LostRow(*row) for row in session.execute(_MISSING, values)]
+
+
+def add(session: Session, lease: FinalizeLease, addition: SegmentDraft) -> None:
+    """Give rows that have none their results.  Whose they were nobody knows: they stand under a
+    shard all the same, so that a retry runs them.  Raises LeaseLost."""
+    job_leases.hold(session, lease, JobState.FINALIZING)
+    shard_id = session.scalar(_ANY_SHARD, {"job_id": lease.job_id})
+    results.put(session, lease.job_id, addition, shard_id=shard_id, attempt=lease.attempt)
 
 
 def replace(

@@ -136,6 +136,27 @@ def test_results_that_stay_lost_for_an_hour_are_named_and_the_batch_ends(
     assert to_retry == {0, 1}
 
 
+def test_rows_that_no_shard_answered_are_named_after_an_hour_and_the_batch_ends(
+    work: Work, storage: Storage
+) -> None:
+    """As where a shard's input was cut short."""
+    job_id = work.add_planned_batch([4])
+    (lease,) = work.claim(work.add_worker())
+    work.flush(lease, segment_of(job_id, [0, 2], storage), complete=True)
+    with pytest.raises(GivenUp, match="row 1 is not"):
+        Finalizer(work.sessions, storage, control_hands(work)).finalize_next()
+    pass_time(work.sessions, timedelta(hours=1, minutes=1))
+
+    Finalizer(work.sessions, storage, control_hands(work)).finalize_next()
+
+    with work.sessions() as session:
+        job = session.get_one(Job, job_id)
+        to_retry = earlier.rows_to_retry(session, job_id, first=0, last=3)
+    assert (job.state, job.completed, job.failed) == ("completed", 2, 2)
+    assert custom_ids(file_of(work, storage, job.error_file_id)) == ["r1", "r3"]
+    assert to_retry == {1, 3}
+
+
 def test_no_result_is_said_to_be_lost_while_s3_does_not_answer(
     work: Work, storage: Storage
 ) -> None:
