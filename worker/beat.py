@@ -123,18 +123,26 @@ class Beat:
         self._fence.start()
 
     def drain(self) -> None:
-        """Claim nothing more; beats go on."""
-        with self._sessions.begin() as session:
-            workers.drain(session, self.incarnation)
+        """Claim nothing more; beats go on.  A database that does not answer stops no drain: whoever
+        calls this claims nothing more by itself."""
+        try:
+            with self._sessions.begin() as session:
+                workers.drain(session, self.incarnation)
+        except SQLAlchemyError as error:
+            log.warning("drains unannounced: %s", _first_line(error))
 
     def retire(self) -> None:
-        """End the incarnation; what it still holds is rescued at once."""
+        """End the incarnation; what it still holds is rescued at once, or when its beat lapses if
+        the database does not answer now."""
         self._stopping.set()
         self._thread.join()
         self._fence.stop()
-        with self._sessions.begin() as session:
-            self._retire_last(session)
-            workers.retire(session, self.incarnation)
+        try:
+            with self._sessions.begin() as session:
+                self._retire_last(session)
+                workers.retire(session, self.incarnation)
+        except SQLAlchemyError as error:
+            log.warning("ends unannounced: %s", _first_line(error))
 
     def _run(self) -> None:
         interval = self._rhythm.interval.total_seconds()

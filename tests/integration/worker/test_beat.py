@@ -117,6 +117,22 @@ def test_retiring_ends_the_lease_at_once(work: Work) -> None:
     assert not work.scalar(alive, me=beat.incarnation)
 
 
+def test_a_process_drains_and_ends_though_the_database_refuses(
+    work: Work, caplog: pytest.LogCaptureFixture
+) -> None:
+    beat = beat_of(work, WorkerKind.INFERENCE, Holding())  # which is not due for an hour
+    with work.sessions.begin() as session:
+        session.execute(text("ALTER TABLE workers RENAME TO away"))
+
+    beat.drain()
+    beat.retire()
+
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "drains unannounced",
+        "ends unannounced",
+    ]
+
+
 def test_a_new_incarnation_says_that_the_last_one_did_not_die(
     work: Work, beat: Beat, holding: Holding
 ) -> None:
