@@ -2,11 +2,20 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 
 T = TypeVar("T")
+
+
+class HostStep(NamedTuple):
+    """Tables, lengths and starts in the host's memory, where attention is planned."""
+
+    block_tables: np.ndarray
+    seq_lens: np.ndarray
+    query_starts: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +31,8 @@ class AttentionMetadata:
     num_decodes:   the first so many sequences have exactly one query row; the rest are chunks.
     max_query_len: of the chunks and decodes, in tokens; at least the true maximum.
     max_seq_len:   in tokens; at least the true maximum.
+    host:          the first three, if the caller has them on the host: then nothing waits for a
+                   device to give them back.
 
     Raises ValueError if a shape or dtype disagrees with the above.
     """
@@ -32,6 +43,7 @@ class AttentionMetadata:
     num_decodes: int
     max_query_len: int
     max_seq_len: int
+    host: HostStep | None = None
     _made: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -43,6 +55,10 @@ class AttentionMetadata:
             raise ValueError(f"{num_seqs} sequences need {num_seqs} block tables")
         if self.query_starts.shape != (num_seqs + 1,):
             raise ValueError(f"{num_seqs} sequences need {num_seqs + 1} query starts")
+        if self.host and any(
+            there.shape != tuple(here.shape) for there, here in zip(self.host, tensors, strict=True)
+        ):
+            raise ValueError("what is on the host is not what is on the device")
         if not 0 <= self.num_decodes <= num_seqs:
             raise ValueError(f"{self.num_decodes} decodes among {num_seqs} sequences")
 
@@ -53,6 +69,12 @@ class AttentionMetadata:
     @property
     def num_prefills(self) -> int:
         return self.num_seqs - self.num_decodes
+
+    def on_host(self) -> HostStep:
+        if self.host is not None:
+            return self.host
+        tensors = (self.block_tables, self.seq_lens, self.query_starts)
+        return HostStep(*(tensor.cpu().numpy() for tensor in tensors))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what `make` gave the first time it was asked for under `key`.

@@ -6,7 +6,6 @@ row meets its runs from its first key to its last.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from math import lcm
 from typing import NamedTuple
 
@@ -39,8 +38,16 @@ class Run(NamedTuple):
     ends: bool
 
 
-# Whether so many chunks should meet so many keys together.
-Worth = Callable[[Sequence[Chunk], int], bool]
+class Span(NamedTuple):
+    """The keys `first` to `end` that several sequences have in the same blocks.
+
+    members: rows of the block tables; level: how many spans each of them has before it
+    """
+
+    level: int
+    members: np.ndarray
+    first: int
+    end: int
 
 
 def chunks_of(seq_lens: np.ndarray, query_starts: np.ndarray) -> list[Chunk]:
@@ -61,43 +68,85 @@ def private_runs(chunks: Sequence[Chunk]) -> Iterator[Run]:
 
 
 def shared_runs(
-    chunks: Sequence[Chunk], tables: np.ndarray, *, block_size: int, tile: int, worth: Worth
+    chunks: Sequence[Chunk],
+    tables: np.ndarray,
+    *,
+    block_size: int,
+    tile: int,
+    worth: Callable[[Sequence[Chunk], int], bool],
 ) -> Iterator[Run]:
     """Yield runs that cover what every chunk sees, each row's in the order of its keys.
 
-    tables: [num_seqs, max_blocks]
-    tile:   tokens; what is shared is a multiple of it and of block_size
-    worth:  decides on each run of several chunks; refused, they meet those keys further down
+    As `shared_spans` finds them, and what is left of each chunk.
     """
-    ranked, common = _side_by_side(chunks, tables, block_size=block_size, tile=tile)
-    todo = [(0, len(ranked), 0, 0)]
+    spans = shared_spans(
+        tables[[chunk.table for chunk in chunks]],
+        np.array([chunk.start for chunk in chunks]),
+        block_size=block_size,
+        tile=tile,
+        worth=lambda members, num_keys: worth([chunks[at] for at in members], num_keys),
+    )
+    levels, firsts = [0] * len(chunks), [0] * len(chunks)
+    for level, members, first, end in spans:
+        yield Run(level, [chunks[at] for at in members], first, end, ends=False)
+        for at in members:
+            levels[at], firsts[at] = level + 1, end
+    for level, chunk, first in zip(levels, chunks, firsts, strict=True):
+        yield Run(level, [chunk], first, chunk.end, ends=True)
+
+
+def shared_spans(
+    tables: np.ndarray,
+    starts: np.ndarray,
+    *,
+    block_size: int,
+    tile: int,
+    worth: Callable[[np.ndarray, int], bool],
+) -> Iterator[Span]:
+    """Yield what sequences have in common, from the first key on.
+
+    tables: [num_seqs, max_blocks]
+    starts: [num_seqs], how many tokens of each were computed before this step, and may be shared
+    tile:   tokens; what is shared is a multiple of it and of block_size
+    worth:  whether so many keys should be met together; if not, members meet them further down
+    """
+    order, common = _side_by_side(tables, starts, block_size=block_size, tile=tile)
+    todo = [(0, len(order), 0, 0)]
     while todo:
         low, high, first, level = todo.pop()
-        if high - low == 1:
-            yield Run(level, [ranked[low]], first, ranked[low].end, ends=True)
-        if high - low <= 1:
-            continue
-        end = min(common[low : high - 1])
-        if end > first and worth(ranked[low:high], end - first):
-            yield Run(level, ranked[low:high], first, end, ends=False)
+        between = common[low : high - 1]
+        end = int(between.min(initial=2**31))
+        if first < end < 2**31 and worth(order[low:high], end - first):
+            yield Span(level, order[low:high], first, end)
             first, level = end, level + 1
-        forks = [at + 1 for at in range(low, high - 1) if common[at] == end]
-        todo += [(*bounds, first, level) for bounds in pairwise([low, *forks, high])]
+        bounds = np.concatenate(([low], np.flatnonzero(between == end) + low + 1, [high]))
+        several = np.flatnonzero(np.diff(bounds) > 1)
+        todo += [(int(bounds[at]), int(bounds[at + 1]), first, level) for at in several]
 
 
 def _side_by_side(
-    chunks: Sequence[Chunk], tables: np.ndarray, *, block_size: int, tile: int
-) -> tuple[list[Chunk], list[int]]:
-    """The chunks in an order in which those that share stand together, and how many tokens each has
-    in common with the next: such as were computed before this step, in whole tiles and blocks."""
+    tables: np.ndarray, starts: np.ndarray, *, block_size: int, tile: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sequences in an order in which those that share stand together, and how many tokens each
+    has in common with the next, in whole tiles and blocks."""
     unit = lcm(block_size, tile)
-    known = [each.start // unit * (unit // block_size) for each in chunks]  # blocks
-    parts = [tables[each.table, :count] for each, count in zip(chunks, known, strict=True)]
-    order = sorted(range(len(chunks)), key=lambda index: parts[index].tobytes())
-    ranked = [chunks[index] for index in order]
-    rows = tables[[each.table for each in ranked]]
-    counts = np.array(known)[order]
+    known = np.maximum(starts, 0) // unit * (unit // block_size)  # blocks
+    width = int(known.max(initial=0))
+    if width == 0:
+        return np.arange(len(starts)), np.zeros(max(0, len(starts) - 1), dtype=np.int64)
+    sharable = np.where(np.arange(width) < known[:, None], tables[:, :width], 0)
+    order = _rank(sharable)
+    ranked, counts = sharable[order], known[order]
     # One column more, in which all differ.
-    differ = np.pad(rows[1:] != rows[:-1], ((0, 0), (0, 1)), constant_values=True)
+    differ = np.pad(ranked[1:] != ranked[:-1], ((0, 0), (0, 1)), constant_values=True)
     common = np.minimum(differ.argmax(axis=1), np.minimum(counts[1:], counts[:-1]))
-    return ranked, (common * block_size // unit * unit).tolist()
+    return order, common * block_size // unit * unit
+
+
+def _rank(rows: np.ndarray) -> np.ndarray:
+    """An order of the rows in which those with a beginning in common stand together."""
+    size = rows.shape[1] * rows.itemsize
+    # As bytes: that is one comparison of memory, where numpy would compare entry by entry.
+    packed = rows.tobytes()
+    keys = [packed[at : at + size] for at in range(0, len(packed), size)]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)

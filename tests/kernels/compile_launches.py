@@ -7,14 +7,19 @@ same arguments.  The assembler's report on each kernel is printed.
 
 import functools
 import sys
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
 from kernels import AttentionMetadata, gpu
+from kernels.gpu.attention_call import AttentionCall
+from kernels.gpu.attention_parts import Part, lay_out
+from kernels.gpu.paged_attention import attend, geometry_of
 
 
 class Shape(NamedTuple):
@@ -74,6 +79,11 @@ def run_every_op(shape, dtype):
     gpu.gelu_mul(gate_up)
     gpu.store_kv(k, k, cache, cache, index)
     gpu.paged_attention(q, cache, cache, metadata, scale=0.125, window=None)
+    call = AttentionCall.of(q, cache, cache, metadata, scale=0.125, window=None)
+    heights = geometry_of(call).heights
+    groups = [Part(np.arange(count), 0, 0, 1) for count in (1, heights.narrow + 1)]
+    parts = lay_out(groups, np.zeros(17), q, heights=heights)
+    attend(replace(call, parts=parts))
 
 
 def compile_instead(kernel, grid):
