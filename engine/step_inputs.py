@@ -7,6 +7,7 @@ import torch
 
 from engine.step_batch import Chunk, StepBatch
 from kernels import AttentionMetadata
+from kernels.attention_metadata import HostStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,16 @@ class StepInputBuilder:
         num_seqs = len(batch.decodes) + len(batch.prefills)
         max_seq_len = int(self._lens[:num_seqs].max())
         width = -(-max_seq_len // self._block_size)
+        tables, lens = self._tables[:num_seqs, :width], self._lens[:num_seqs]
+        starts = self._starts[: num_seqs + 1]
         return AttentionMetadata(
-            block_tables=self._to_device(self._tables[:num_seqs, :width]),
-            seq_lens=self._to_device(self._lens[:num_seqs]),
-            query_starts=self._to_device(self._starts[: num_seqs + 1]),
+            block_tables=self._to_device(tables),
+            seq_lens=self._to_device(lens),
+            query_starts=self._to_device(starts),
             num_decodes=len(batch.decodes),
             max_query_len=max_query_len,
             max_seq_len=max_seq_len,
+            host=HostStep(tables.numpy(), lens.numpy(), starts.numpy()),
         )
 
     def _fill_sequences(self, chunks: list[Chunk]) -> None:
