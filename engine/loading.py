@@ -24,6 +24,7 @@ from engine.prefix_tree import PrefixTree
 from engine.resolving import kv_bytes_per_token, resolve_config, resolve_device, resolve_dtype
 from engine.scheduler import Scheduler
 from engine.sequence_blocks import SequenceBlocks
+from engine.sliding_window import SlidingWindow
 from engine.step_inputs import StepInputBuilder
 from engine.tokenizer import Tokenizer
 
@@ -70,7 +71,7 @@ def put_together(
         tokenizer.to_json, vocab_size=vocab_size, eos_token_ids=tokenizer.eos_token_ids
     )
     return Engine(
-        _scheduler(config, digest),
+        _scheduler(config, digest, window=model.shape.window),
         _runner(model, config),
         intake=Intake(
             tokenizer, grammars, vocab_size=vocab_size, max_model_len=config.max_model_len
@@ -91,11 +92,14 @@ def _settle_device(settings: EngineSettings) -> tuple[torch.device, torch.dtype]
     return device, dtype
 
 
-def _scheduler(config: EngineConfig, digest: bytes) -> Scheduler:
+def _scheduler(config: EngineConfig, digest: bytes, *, window: int | None) -> Scheduler:
     pool = BlockPool(config.num_blocks, config.block_size)
     tree = PrefixTree(block_size=config.block_size, model=digest)
+    sliding = None
+    if window is not None:
+        sliding = SlidingWindow(window, config.max_num_batched_tokens, config.block_size)
     return Scheduler(
-        SequenceBlocks(pool, tree),
+        SequenceBlocks(pool, tree, sliding),
         LengthForecast(),
         max_num_batched_tokens=config.max_num_batched_tokens,
         max_num_seqs=config.max_num_seqs,

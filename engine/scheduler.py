@@ -183,7 +183,7 @@ class Scheduler:
                 continue
             if self.room < 0 and self._waiting.is_behind_parked(seq):
                 return  # depth first, as long as not everything fits at once
-            needed = self._blocks.missing(seq, self._forecast.total_tokens(seq))
+            needed = self._blocks.growth(seq, self._forecast.total_tokens(seq))
             if needed > spare - self._kept_beside(seq):
                 return  # nobody overtakes
             spare -= needed
@@ -227,12 +227,13 @@ class Scheduler:
 
     def _growth_of_running(self) -> int:
         """The blocks that the running sequences will probably still take."""
-        missing, total_tokens = self._blocks.missing, self._forecast.total_tokens
-        return sum(missing(seq, total_tokens(seq)) for seq in self._running)
+        growth, total_tokens = self._blocks.growth, self._forecast.total_tokens
+        return sum(growth(seq, total_tokens(seq)) for seq in self._running)
 
     def _preempt(self, seq: Sequence) -> None:
         """Give back a sequence's blocks; its tokens are kept and will be computed again."""
         self._waiting.wake(self._blocks.release(seq))
+        self._blocks.begin_again(seq)
         self._waiting.push(seq)
 
     def _remove(self, ended: list[Sequence]) -> None:

@@ -28,6 +28,10 @@ class Sequence:
     shares_tail: whether it lies in a block that somebody else may write to
     num_computed_tokens: tokens whose K and V are in the cache
     num_reused_tokens: the first of them, which lie in blocks that others may read: not written to
+    num_dropped_blocks: the first ones of its block table and path, behind the window of all its
+        layers: they are no longer its own, and nothing reads what the table names for them
+    private_blocks: forecast of the blocks it needs beyond its path
+    promised_blocks: how many of them are promised to it
     """
 
     seq_id: int
@@ -49,7 +53,9 @@ class Sequence:
     tail: Node | None = None
     shares_tail: bool = False
     place: Place = ()
-    private_blocks: int = 0  # forecast of the blocks it needs beyond its path
+    num_dropped_blocks: int = 0
+    private_blocks: int = 0
+    promised_blocks: int = 0
 
     def __post_init__(self) -> None:
         self.num_prompt_tokens = len(self.token_ids)
@@ -78,6 +84,10 @@ class Sequence:
     @property
     def max_total_tokens(self) -> int:
         return self.num_prompt_tokens + self.max_tokens
+
+    @property
+    def held_blocks(self) -> list[int]:
+        return self.block_table[self.num_dropped_blocks :]
 
     @property
     def output_ids(self) -> list[int]:

@@ -4,20 +4,31 @@ Everything that must happen to the pool and the tree together happens here, so t
 can speak of sequences and nobody else has to keep the two in step.
 """
 
+from bisect import bisect
+
 from engine.block_pool import BlockPool
 from engine.expectations import Expectations
 from engine.prefix_tree import Node, PrefixTree
 from engine.prompt_tails import PromptTails
 from engine.sequence import Sequence
+from engine.sliding_window import SlidingWindow
+
+# What a table names where a block was dropped: any that exists, for it is not read.
+DROPPED = 0
 
 
 class SequenceBlocks:
-    def __init__(self, pool: BlockPool, tree: PrefixTree) -> None:
+    """window: None if any layer sees everything."""
+
+    def __init__(
+        self, pool: BlockPool, tree: PrefixTree, window: SlidingWindow | None = None
+    ) -> None:
         self._pool = pool
         self._tree = tree
+        self._window = window
         self._expectations = Expectations(tree)
         self._tails = PromptTails()
-        self._private = 0  # the sum of `private_blocks` over all sequences that have entered
+        self._promised = 0  # the sum of `promised_blocks` over all sequences that have entered
 
     @property
     def num_blocks(self) -> int:
@@ -39,7 +50,7 @@ class SequenceBlocks:
     @property
     def num_promised(self) -> int:
         """Blocks that all sequences together will need, waiting ones included, sharing counted."""
-        return self._tree.num_live + self._private
+        return self._tree.num_live + self._promised
 
     def fits_alone(self, num_tokens: int) -> bool:
         return self._pool.blocks_for(num_tokens) <= self._pool.num_blocks
@@ -60,8 +71,9 @@ class SequenceBlocks:
 
     def leave(self, seq: Sequence) -> None:
         """Take a sequence that holds no blocks out of the tree."""
-        self._tree.leave(seq.path)
+        self._tree.leave(seq.path[seq.num_dropped_blocks :])
         seq.path = []
+        seq.num_dropped_blocks = 0
         if seq.tail is not None:
             self._tails.leave(seq.tail)
             seq.tail = None
@@ -73,7 +85,7 @@ class SequenceBlocks:
         Computing it twice would be waste: wait for it.
         """
         found = None
-        for node in seq.path[self._tree.num_resident(seq.path) :]:
+        for node in seq.path[self._resident(seq)[1] :]:
             if node.owner is None:
                 return found
             found = node
@@ -82,32 +94,45 @@ class SequenceBlocks:
 
     def missing(self, seq: Sequence, num_tokens: int) -> int:
         """Blocks to take from the available ones before `num_tokens` tokens of it are held."""
+        blocks = self._pool.blocks_for(num_tokens)
         if seq.block_table:
-            held = len(seq.block_table) - self._parts_from_tail(seq, num_tokens)
-            return max(0, self._pool.blocks_for(num_tokens) - held)
-        resident = seq.path[: self._tree.num_resident(seq.path)]
-        blocks = (node.block for node in resident if node.block is not None)
-        held = sum(self._pool.references(block) > 0 for block in blocks)
-        return max(0, self._pool.blocks_for(num_tokens) - held)
+            return max(0, blocks - len(seq.block_table) + self._parts_from_tail(seq, num_tokens))
+        first, end = self._resident(seq)
+        return max(0, blocks - first - self._count_held(seq.path[first:end]))
+
+    def growth(self, seq: Sequence, num_tokens: int) -> int:
+        """Blocks that it will have taken by then, less those that it will have given back.
+
+        What somebody else will still read counts as kept, for it will not be free.
+        """
+        missing = self.missing(seq, num_tokens)
+        if self._window is None or not missing:
+            return missing
+        most = self._window.most_blocks(seq.num_owed_tokens)
+        alone_from = max(seq.num_dropped_blocks, self._num_shared(seq.path))
+        if seq.block_table:
+            return min(missing, max(0, most - len(seq.block_table) + alone_from))
+        return max(0, missing - max(0, self._pool.blocks_for(num_tokens) - alone_from - most))
 
     def num_wanted_beside(self, seq: Sequence) -> int:
         """Available blocks, none of this waiting sequence's, that others who wait will read."""
-        resident = seq.path[: self._tree.num_resident(seq.path)]
-        blocks = (node.block for node in resident if node.block is not None)
-        idle = sum(self._pool.references(block) == 0 for block in blocks)
+        first, end = self._resident(seq)
+        idle = end - first - self._count_held(seq.path[first:end])
         return self._tree.num_wanted - idle
 
     def reuse(self, seq: Sequence) -> None:
         """Give a starting sequence the blocks of its resident prefix, and the rest to compute."""
-        resident = self._tree.num_resident(seq.path)
-        seq.block_table = self._tree.revive(seq.path[:resident])
-        for block in seq.block_table:
+        first, end = self._resident(seq)
+        blocks = self._tree.revive(seq.path[first:end])
+        for block in blocks:
             self._pool.retain(block)
-        seq.num_reused_tokens = resident * self._pool.block_size
+        seq.block_table = [DROPPED] * first + blocks
+        self._leave_nodes(seq, first)
+        seq.num_reused_tokens = end * self._pool.block_size
         self._reuse_tail(seq)
         # The last token is computed even if its K and V are there: its logits are what we want.
         seq.num_computed_tokens = min(seq.num_reused_tokens, len(seq.token_ids) - 1)
-        for node in seq.path[resident:]:
+        for node in seq.path[end:]:
             if node.block is None and node.owner is None:
                 node.owner = seq.seq_id
 
@@ -142,11 +167,12 @@ class SequenceBlocks:
         if seq.tail is not None and seq.tail.owner == seq.seq_id and seq.has_computed_its_prompt:
             self._tails.fill(seq.tail, seq.block_table[seq.num_prompt_tokens // size])
             filled.append(seq.tail)
+        self._drop(seq)
         return filled
 
     def release(self, seq: Sequence) -> list[Node]:
         """Give back all blocks.  Returns the nodes that it was to compute and now will not."""
-        for block in reversed(seq.block_table):
+        for block in reversed(seq.held_blocks):
             self._release(block)
         seq.block_table = []
         seq.shares_tail = False
@@ -157,8 +183,52 @@ class SequenceBlocks:
             node.owner = None
         return abandoned
 
+    def begin_again(self, seq: Sequence) -> None:
+        """A sequence that gave its blocks back will need its whole path again."""
+        if seq.num_dropped_blocks:
+            self._tree.leave(seq.path[seq.num_dropped_blocks :])
+            covered = seq.token_ids[: len(seq.path) * self.block_size]
+            seq.path = self._tree.enter(covered, salt=seq.salt, adapter=seq.adapter)
+            seq.num_dropped_blocks = 0
+            self._promise(seq, seq.private_blocks)
+
     def check_integrity(self) -> None:
         self._pool.check_integrity(self._tree.idle_blocks)
+
+    def _resident(self, seq: Sequence) -> tuple[int, int]:
+        """(first, end): the blocks of a waiting sequence's path that it will not have to compute.
+
+        Those before `first`, if any, it will never read.
+        """
+        if self._window is None:
+            return 0, self._tree.num_resident(seq.path)
+        return self._window.resident(seq.path, len(seq.token_ids))
+
+    def _count_held(self, nodes: list[Node]) -> int:
+        blocks = (node.block for node in nodes if node.block is not None)
+        return sum(self._pool.references(block) > 0 for block in blocks)
+
+    def _num_shared(self, path: list[Node]) -> int:
+        """Of how many nodes from its start the sequence is not the only user."""
+        return bisect(path, -2, key=lambda node: -node.users)
+
+    def _drop(self, seq: Sequence) -> None:
+        """Give back what lies before the window of the token that it will compute next."""
+        if self._window is None:
+            return
+        before, first = seq.num_dropped_blocks, self._window.first_needed(seq.num_computed_tokens)
+        if first <= before:
+            return
+        self._leave_nodes(seq, first)
+        for index in range(before, first):
+            self._release(seq.block_table[index])
+            seq.block_table[index] = DROPPED
+
+    def _leave_nodes(self, seq: Sequence, end: int) -> None:
+        """It is no user any more of its first nodes, up to `end`."""
+        self._tree.leave(seq.path[seq.num_dropped_blocks : end])
+        seq.num_dropped_blocks = end
+        self._promise(seq, seq.private_blocks)
 
     def _evict(self) -> None:
         block, node = self._tree.evict()
@@ -214,7 +284,11 @@ class SequenceBlocks:
         self._tree.extend(seq.path, computed, salt=seq.salt, adapter=seq.adapter)
         self._promise(seq, seq.private_blocks - (len(seq.path) - covered))
 
-    def _promise(self, seq: Sequence, num_blocks: int) -> None:
-        num_blocks = max(0, num_blocks)
-        self._private += num_blocks - seq.private_blocks
-        seq.private_blocks = num_blocks
+    def _promise(self, seq: Sequence, private_blocks: int) -> None:
+        """private_blocks: that it will probably need beyond its path, one after the other"""
+        seq.private_blocks = promised = max(0, private_blocks)
+        if self._window is not None:
+            most = self._window.most_blocks(seq.num_owed_tokens)
+            promised = min(promised, max(0, most - len(seq.path) + seq.num_dropped_blocks))
+        self._promised += promised - seq.promised_blocks
+        seq.promised_blocks = promised

@@ -4,6 +4,7 @@ What must stand in its environment is in README.md.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import vllm
 
@@ -41,7 +42,7 @@ class Vllm:
         return [*ranked, found.outputs[0].token_ids[0]]
 
 
-def _best(logprobs: dict[int, vllm.Logprob]) -> int:
+def _best(logprobs: dict[int, Any]) -> int:
     return max(logprobs, key=lambda token: logprobs[token].logprob)
 
 

@@ -1,5 +1,7 @@
 """Mistral: a Llama whose layers see a sliding window, where its config has one."""
 
+from dataclasses import replace
+
 import torch
 
 from engine.models.decoder import Decoder
@@ -17,8 +19,8 @@ def load_mistral(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.d
     """Raises ModelUnusable if the config or a weight is not what we run."""
     config = checkpoint.config
     refuse_unless(config, activation="silu", unset=())
-    shape = parse_shape(config)
     window = config.get("sliding_window", DEFAULT_WINDOW)
+    shape = replace(parse_shape(config), window=window)
     reader = WeightReader(checkpoint, device=device, dtype=dtype)
     rotary = read_rotary(reader, shape, parse_rope(config))
     layers = []

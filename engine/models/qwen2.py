@@ -1,5 +1,7 @@
 """Qwen 2 and 2.5: a Llama with biases on q, k and v."""
 
+from dataclasses import replace
+
 import torch
 
 from engine.models.decoder import Decoder
@@ -7,7 +9,7 @@ from engine.models.parts import read_attention, read_decoder, read_layer, read_r
 from engine.models.rope import parse_rope
 from engine.models.shape import parse_shape, refuse_unless
 from engine.models.weight_reader import WeightReader
-from engine.models.windows import optional_windows
+from engine.models.windows import optional_windows, widest
 from engine.weights.checkpoint import Checkpoint
 
 
@@ -16,10 +18,12 @@ def load_qwen2(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dty
     config = checkpoint.config
     refuse_unless(config, activation="silu", unset=())
     shape = parse_shape(config)
+    windows = optional_windows(config, shape.num_layers)
+    shape = replace(shape, window=widest(windows))
     reader = WeightReader(checkpoint, device=device, dtype=dtype)
     rotary = read_rotary(reader, shape, parse_rope(config))
     layers = []
-    for index, window in enumerate(optional_windows(config, shape.num_layers)):
+    for index, window in enumerate(windows):
         prefix = f"model.layers.{index}"
         attention = read_attention(reader, shape, prefix, place=rotary, biased=True, window=window)
         layers.append(read_layer(reader, shape, prefix, attention))

@@ -1,5 +1,7 @@
 """Qwen 3: a Llama that normalises every head of q and k, of a size that its config gives."""
 
+from dataclasses import replace
+
 import torch
 
 from engine.models.attention import NormedHeads
@@ -8,7 +10,7 @@ from engine.models.parts import read_attention, read_decoder, read_layer, read_r
 from engine.models.rope import parse_rope
 from engine.models.shape import parse_shape, refuse_unless
 from engine.models.weight_reader import WeightReader
-from engine.models.windows import optional_windows
+from engine.models.windows import optional_windows, widest
 from engine.weights.checkpoint import Checkpoint
 
 
@@ -17,10 +19,12 @@ def load_qwen3(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dty
     config = checkpoint.config
     refuse_unless(config, activation="silu", unset=("attention_bias",))
     shape = parse_shape(config)
+    windows = optional_windows(config, shape.num_layers)
+    shape = replace(shape, window=widest(windows))
     reader = WeightReader(checkpoint, device=device, dtype=dtype)
     rotary = read_rotary(reader, shape, parse_rope(config))
     layers = []
-    for index, window in enumerate(optional_windows(config, shape.num_layers)):
+    for index, window in enumerate(windows):
         prefix = f"model.layers.{index}"
         place = NormedHeads(
             rotary,

@@ -9,6 +9,8 @@ from engine.errors import ModelUnusable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
+    """window: how many tokens a token sees at most, itself included; None if a layer sees all"""
+
     vocab_size: int
     hidden_size: int
     intermediate_size: int
@@ -19,6 +21,7 @@ class ModelShape:
     rms_norm_eps: float
     max_position_embeddings: int
     tied_head: bool
+    window: int | None = None
 
     @property
     def q_size(self) -> int:

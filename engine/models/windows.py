@@ -22,6 +22,12 @@ def layer_kinds(config: Mapping[str, Any], default: Sequence[str]) -> Sequence[s
     return kinds
 
 
+def widest(windows: Sequence[int | None]) -> int | None:
+    """What all layers together see; None if one of them sees everything."""
+    seen = [window for window in windows if window is not None]
+    return max(seen) if len(seen) == len(windows) else None
+
+
 def optional_windows(config: Mapping[str, Any], num_layers: int) -> list[int | None]:
     """As Qwen says it: `use_sliding_window`, and then from layer `max_window_layers` on."""
     window = config.get("sliding_window") if config.get("use_sliding_window") else None

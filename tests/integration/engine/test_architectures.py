@@ -41,7 +41,7 @@ def kv_bytes_per_block(config):
 
 
 def test_greedy_tokens_equal_transformers_with_a_tiny_pool(written):
-    _, folder, dense = written
+    variant, folder, dense = written
     llm = load(
         folder,
         block_size=BLOCK_SIZE,
@@ -65,7 +65,9 @@ def test_greedy_tokens_equal_transformers_with_a_tiny_pool(written):
         best_next_tokens(dense, prompt, completion)
         for prompt, completion in zip(prompts, tokens, strict=True)
     ]
-    assert llm.engine.stats().preemptions > 0
+    # What lies before a window that all layers have is given back before the pool runs dry.
+    windowed = variant == VARIANTS["mistral, window"]
+    assert (llm.engine.stats().preemptions == 0) is windowed
     assert llm.engine.stats().cached_tokens > 100
 
 

@@ -9,12 +9,12 @@ from collections import Counter
 from hashlib import blake2b
 
 from engine.block_pool import BlockPool
-from engine.depth_first import PATIENCE
 from engine.forecast import LengthForecast
 from engine.prefix_tree import PrefixTree
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence
 from engine.sequence_blocks import SequenceBlocks
+from engine.sliding_window import SlidingWindow
 from engine.step_batch import Chunk, StepBatch
 
 VOCAB_SIZE = 3  # small, so that random sequences often share blocks
@@ -63,16 +63,19 @@ class World:
         max_tokens: int = 16,
         max_seqs: int = 4,
         forecast: LengthForecast | None = None,
-        patience: int = PATIENCE,
+        window: int | None = None,
+        **patience: int,
     ) -> None:
+        self.window = window
         self.pool = BlockPool(num_blocks, block_size)
         self.tree = PrefixTree(block_size=block_size, model=b"model")
+        sliding = SlidingWindow(window, max_tokens, block_size) if window else None
         self.scheduler = Scheduler(
-            SequenceBlocks(self.pool, self.tree),
+            SequenceBlocks(self.pool, self.tree, sliding),
             forecast or LengthForecast(),
             max_num_batched_tokens=max_tokens,
             max_num_seqs=max_seqs,
-            patience=patience,
+            **patience,
         )
         self.max_tokens = max_tokens
         self.running: set[Sequence] = set()
@@ -128,7 +131,7 @@ class World:
     def check(self) -> None:
         """Every block is held once for each block table that names it."""
         self.scheduler.check_integrity()
-        holders = Counter(block for seq in self.running for block in seq.block_table)
+        holders = Counter(block for seq in self.running for block in seq.held_blocks)
         counts = {block: self.pool.references(block) for block in range(self.pool.num_blocks)}
         assert counts == {block: holders[block] for block in counts}
 
@@ -156,7 +159,8 @@ class World:
 
     def _read(self, chunk: Chunk) -> None:
         seq = chunk.seq
-        for position in range(chunk.start + chunk.num_tokens):
+        first = max(0, chunk.start - self.window + 1) if self.window else 0
+        for position in range(first, chunk.start + chunk.num_tokens):
             found = self._slots[self._slot(seq, position)]
             assert found == kv_of(seq.token_ids[: position + 1], seq.salt), "read another's K and V"
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from engine.block_pool import BlockPool
 from engine.prefix_tree import PrefixTree
 from engine.sequence_blocks import SequenceBlocks
+from engine.sliding_window import SlidingWindow
 from tests.unit.engine.scheduling import make_seq
 
 SIZE = 3
@@ -22,11 +23,16 @@ PROMPTS = [[0] * 5, [0] * 5, [0] * 8, [0, 0, 0, 1, 1, 1, 1, 1], [2] * 7]
 
 
 class Allocator(RuleBasedStateMachine):
+    window: int | None = None
+
     def __init__(self):
         super().__init__()
         self.pool = BlockPool(NUM_BLOCKS, SIZE)
         self.tree = PrefixTree(block_size=SIZE, model=b"model")
-        self.blocks = SequenceBlocks(self.pool, self.tree)
+        sliding = (
+            SlidingWindow(self.window, max_at_once=8, block_size=SIZE) if self.window else None
+        )
+        self.blocks = SequenceBlocks(self.pool, self.tree, sliding)
         self.seq_ids = count()
         self.waiting = []
         self.running = []
@@ -92,6 +98,7 @@ class Allocator(RuleBasedStateMachine):
         if ends:
             self.blocks.leave(seq)
         else:
+            self.blocks.begin_again(seq)
             self.waiting.append(seq)
 
     @precondition(lambda self: self.waiting)
@@ -107,7 +114,7 @@ class Allocator(RuleBasedStateMachine):
 
     @invariant()
     def every_block_is_held_once_for_each_table_that_names_it(self):
-        holders = Counter(block for seq in self.running for block in seq.block_table)
+        holders = Counter(block for seq in self.running for block in seq.held_blocks)
         assert [self.pool.references(block) for block in range(NUM_BLOCKS)] == [
             holders[block] for block in range(NUM_BLOCKS)
         ]
@@ -117,17 +124,21 @@ class Allocator(RuleBasedStateMachine):
         users = Counter(
             (seq.salt, tuple(seq.token_ids[: (depth + 1) * SIZE]))
             for seq in self.waiting + self.running
-            for depth in range(len(seq.path))
+            for depth in range(seq.num_dropped_blocks, len(seq.path))
         )
         assert self.tree.num_live == len(users)
         for seq in self.waiting + self.running:
-            for depth, node in enumerate(seq.path):
+            for depth in range(seq.num_dropped_blocks, len(seq.path)):
+                node = seq.path[depth]
                 assert node.users == users[seq.salt, tuple(seq.token_ids[: (depth + 1) * SIZE])]
 
     @invariant()
     def what_is_computed_is_still_there(self):
         for seq in self.running:
-            for position in range(seq.num_computed_tokens):
+            seen = seq.num_computed_tokens if self.window is None else self.window - 1
+            first = max(0, seq.num_computed_tokens - seen)
+            assert seq.num_dropped_blocks <= first // SIZE
+            for position in range(first, seq.num_computed_tokens):
                 found = self.contents[self._slot(seq, position)]
                 assert found == self._tokens(seq, position)
 
@@ -150,5 +161,15 @@ class Allocator(RuleBasedStateMachine):
         return seq.salt, tuple(seq.token_ids[: position + 1])
 
 
+class WindowedAllocator(Allocator):
+    """As if every layer of the model saw the last five tokens alone."""
+
+    window = 5
+
+
+WindowedAllocator.TestCase.settings = settings(
+    max_examples=50, stateful_step_count=40, deadline=None
+)
+test_with_a_window_too = WindowedAllocator.TestCase
 Allocator.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 test_the_allocator_agrees_with_its_oracle = Allocator.TestCase

@@ -21,6 +21,7 @@ sizes = st.fixed_dictionaries(
         "block_size": st.sampled_from([1, 2, 3, 4]),
         "max_seqs": st.integers(1, 6),
         "max_tokens": st.integers(6, 24),
+        "window": st.sampled_from([None, None, 1, 3, 8]),
     }
 )
 arrivals = st.lists(
