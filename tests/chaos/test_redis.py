@@ -1,8 +1,7 @@
 """Redis is a doorbell: whatever becomes of it, work goes on, and nobody restarts anything."""
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 
 import pytest
 from kombu import Connection
@@ -11,6 +10,7 @@ from redis.exceptions import RedisError
 from jobs.doorbell import KEY_PREFIX, Doorbell, inference_queue, transport_options
 from tests.chaos.batches import FaultClient, plain_texts, some_are_done
 from tests.chaos.invariants import Checked
+from tests.chaos.meanwhile import meanwhile
 from tests.chaos.scale import full_or_short
 from tests.fixtures.fault_stack import MODEL, FaultStack, wait_for
 
@@ -21,25 +21,14 @@ def workers(stack: FaultStack) -> list[int]:
     return [stack.pid(name) for name in stack.names("worker")]
 
 
-@contextmanager
-def again_and_again(act: Callable[[], object], *, pause: float) -> Iterator[None]:
+def again_and_again(act: Callable[[], object], *, pause: float) -> AbstractContextManager[None]:
     """While the `with` lasts; a server that is away is left alone."""
-    stopping = threading.Event()
 
-    def run() -> None:
-        while not stopping.wait(pause):
-            try:
-                act()
-            except RedisError:
-                continue
+    def try_it() -> None:
+        with suppress(RedisError):
+            act()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
+    return meanwhile(try_it, pause=pause)
 
 
 @pytest.mark.law("I9")

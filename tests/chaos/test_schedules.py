@@ -5,6 +5,7 @@ import pytest
 from tests.chaos import faults
 from tests.chaos.batches import FaultClient, plain_texts
 from tests.chaos.invariants import Checked, check_queue
+from tests.chaos.meanwhile import meanwhile
 from tests.chaos.posting import Poster
 from tests.chaos.scale import SEEDS, full_or_short
 from tests.chaos.schedule import schedule
@@ -37,7 +38,8 @@ def test_whatever_dies_no_row_is_lost_and_none_is_answered_twice(
     texts = [plain_texts(_ROWS, seconds=0.1), plain_texts(_ROWS // 2, seconds=0.2)]
     batches = [client.submit_texts(rows) for rows in texts]
 
-    with Poster(client) as poster:
+    poster = Poster(client)
+    with meanwhile(poster.post_one, pause=0.2):
         faults.run(stack, steps)
         stack.wait_until_well()
     ended = [client.wait(batch) for batch in batches]

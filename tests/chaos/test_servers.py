@@ -1,13 +1,13 @@
 """Postgres, S3 and the spools' disk fail under running batches, and come back."""
 
 import signal
-import threading
 
 import pytest
 
 from tests.chaos import faults
 from tests.chaos.batches import FaultClient, plain_texts, some_are_done
 from tests.chaos.invariants import Checked, leases_of_the_dead
+from tests.chaos.meanwhile import meanwhile
 from tests.chaos.scale import full_or_short
 from tests.fixtures.fault_stack import FaultStack, wait_for
 from tests.fixtures.toxic_proxy import Kind, Toxic
@@ -47,17 +47,14 @@ def test_postgres_restarted_in_the_middle_of_a_rescue_leaves_nothing_leased_to_t
 def test_connections_to_postgres_cut_between_any_two_statements_lose_nothing(
     client: FaultClient, stack: FaultStack
 ) -> None:
-    batch, cuts = client.submit_texts(_TEXTS), threading.Event()
+    batch, cuts = client.submit_texts(_TEXTS), list[int]()
 
     def cut() -> None:
-        while not cuts.wait(0.05):
-            stack.run(faults.CUT_POSTGRES_CLIENTS)
+        stack.run(faults.CUT_POSTGRES_CLIENTS)
+        cuts.append(len(cuts))
 
-    cutter = threading.Thread(target=cut)
-    cutter.start()
-    cuts.wait(2)
-    cuts.set()
-    cutter.join()
+    with meanwhile(cut, pause=0.05):
+        wait_for(lambda: len(cuts) > 30)
 
     Checked(stack, client, client.wait(batch), _TEXTS).check()
 
