@@ -127,16 +127,24 @@ def _array(values: Iterable[int]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
+def settle_unanswered(session: Session, suspect: Suspect) -> bool:
+    """Settle a shard that kills its workers without a result: the finalizer says that it is lost.
+
+    False if another sweeper has done it or the job is stopping.
+    """
+    try:
+        finishing.hold_running(session, suspect.job_id)
+    except LeaseLost:
+        return False
+    return rescue.settle(session, suspect)
+
+
 def flush_lost(session: Session, suspect: Suspect, segment: SegmentDraft) -> None:
     """Answer the one line of a shard that kills its workers, and settle the shard.
 
     Changes nothing if another sweeper has done it or the job is stopping.
     """
-    try:
-        finishing.hold_running(session, suspect.job_id)
-    except LeaseLost:
-        return
-    if not rescue.settle(session, suspect):
+    if not settle_unanswered(session, suspect):
         return
     put(session, suspect.job_id, segment, shard_id=suspect.id, attempt=suspect.attempt)
     if suspect.kind is JobKind.REQUEST:

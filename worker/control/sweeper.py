@@ -79,7 +79,13 @@ class Sweeper:
             rescue.put_off(session, suspect, by=_SUSPECT_BACKOFF)
 
     def _answer_worker_lost(self, suspect: Suspect) -> None:
-        index, custom_id = self._only_line(suspect)
+        try:
+            index, custom_id = self._only_line(suspect)
+        except (ValueError, LookupError, TypeError):  # whose it is cannot be read any more
+            log.exception("a damaged line is given up", extra={"shard_id": suspect.id})
+            with self._sessions.begin() as session:
+                results.settle_unanswered(session, suspect)
+            return
         line = lines.never_ran(
             suspect.job_id,
             index,

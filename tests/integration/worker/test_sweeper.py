@@ -74,13 +74,12 @@ def add_guilty(work: Work, input_key: str) -> UUID:
     return job_id
 
 
-def test_many_suspects_whose_input_is_damaged_hide_no_other(
+def test_many_suspects_whose_input_cannot_be_read_hide_no_other(
     work: Work, storage: Storage, broker_url: str
 ) -> None:
-    storage.put("damaged", b"\xff no JSON\n")
     storage.put("whole", b'{"index": 0, "custom_id": "r0"}\n')
     for _ in range(20):
-        add_guilty(work, "damaged")
+        add_guilty(work, "gone")
     whole, sweeper = (
         add_guilty(work, "whole"),
         Sweeper(work.sessions, storage, Doorbell(broker_url)),
@@ -92,12 +91,24 @@ def test_many_suspects_whose_input_is_damaged_hide_no_other(
     assert work.shard_states(whole) == ["done"]
 
 
-def test_a_suspect_whose_input_is_damaged_keeps_no_other_duty_from_being_done(
+@pytest.mark.parametrize("line", [b"\xff no JSON", b"[]", b'{"index": 0}', b""])
+def test_a_guilty_line_that_is_damaged_is_given_up_and_its_batch_can_end(
+    work: Work, storage: Storage, broker_url: str, line: bytes
+) -> None:
+    storage.put("damaged", line)
+    damaged = add_guilty(work, "damaged")
+
+    Sweeper(work.sessions, storage, Doorbell(broker_url)).sweep()
+
+    assert work.shard_states(damaged) == ["done"]
+    assert work.begin_finalizing(work.add_worker()).job_id == damaged
+
+
+def test_a_suspect_whose_input_cannot_be_read_keeps_no_other_duty_from_being_done(
     work: Work, storage: Storage, broker_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    storage.put("damaged", b"\xff no JSON\n")
     storage.put("whole", b'{"index": 0, "custom_id": "r0"}\n')
-    damaged, whole = add_guilty(work, "damaged"), add_guilty(work, "whole")
+    gone, whole = add_guilty(work, "gone"), add_guilty(work, "whole")
     long_dead = work.add_worker()
     with work.sessions.begin() as session:
         lapse = text(
@@ -107,8 +118,8 @@ def test_a_suspect_whose_input_is_damaged_keeps_no_other_duty_from_being_done(
 
     Sweeper(work.sessions, storage, Doorbell(broker_url)).sweep()
 
-    assert (work.shard_states(damaged), work.shard_states(whole)) == (["suspect"], ["done"])
-    gone = "SELECT count(*) = 0 FROM workers WHERE incarnation = :w"
-    assert work.scalar(gone, w=long_dead)
+    assert (work.shard_states(gone), work.shard_states(whole)) == (["suspect"], ["done"])
+    forgotten = "SELECT count(*) = 0 FROM workers WHERE incarnation = :w"
+    assert work.scalar(forgotten, w=long_dead)
     (failure,) = [record for record in caplog.records if record.exc_info]
-    assert vars(failure)["job_id"] == str(damaged)
+    assert vars(failure)["job_id"] == str(gone)
