@@ -186,8 +186,11 @@ class Beat:
         with self._lock:
             if self.incarnation != me:
                 return False
-        self._fence.hold(sent)
+        self._hold_fence(sent)
         return True
+
+    def _hold_fence(self, sent: float) -> None:
+        self._fence.hold(sent, next_try=time.monotonic() + self._rhythm.interval.total_seconds())
 
     def _settle_unknown(self, me: UUID, unknown: set[Held]) -> None:
         # A claim whose COMMIT was never answered.  One beat may overtake an answer; two do not.
@@ -218,7 +221,7 @@ class Beat:
         with self._sessions.begin() as session:
             self._retire_last(session)
             workers.register(session, identity, ttl=self._rhythm.ttl)
-        self._fence.hold(sent)
+        self._hold_fence(sent)
         with self._lock:
             self.incarnation, self._alive, self._last = me, True, None
 

@@ -42,11 +42,12 @@ class Fence:
         with self._changed:
             self._was_tried |= at < self._good_until
 
-    def hold(self, sent: float) -> None:
-        """A beat that was sent at the monotonic time `sent` has been answered."""
+    def hold(self, sent: float, *, next_try: float = 0.0) -> None:
+        """A beat that was sent at the monotonic time `sent` has been answered.  `next_try`: when
+        another is to be begun; if that is too late, it is the database that was slow."""
         with self._changed:
             self._deadline = self._good_until = sent + self._after
-            self._was_tried = False
+            self._was_tried = next_try >= self._good_until
             self._changed.notify()
 
     def was_tried(self) -> bool:

@@ -51,6 +51,32 @@ def test_an_answer_in_time_holds_it_off(fence: Fence, fallen: Fallen) -> None:
     assert fallen.times == 0
 
 
+@pytest.mark.parametrize(
+    ("begun", "tried"), [(None, False), (AGES - 1, True), (AGES, False), (AGES + 1, False)]
+)
+def test_only_a_beat_that_is_begun_in_time_says_that_the_process_went_on(
+    fence: Fence, begun: float | None, tried: bool
+) -> None:
+    sent = time.monotonic()
+    fence.hold(sent)
+
+    if begun is not None:
+        fence.note_try(sent + begun)
+
+    assert fence.was_tried() == tried
+
+
+@pytest.mark.parametrize(("next_try", "tried"), [(AGES - 1, False), (AGES + 1, True)])
+def test_an_answer_so_late_that_no_beat_can_follow_in_time_is_the_databases_silence(
+    fence: Fence, next_try: float, tried: bool
+) -> None:
+    sent = time.monotonic()
+
+    fence.hold(sent, next_try=sent + next_try)
+
+    assert fence.was_tried() == tried
+
+
 def test_it_guards_again_after_it_has_fallen(fence: Fence, fallen: Fallen) -> None:
     fence.hold(time.monotonic() - AGES)
     assert fallen.at_least_once.wait(AGES)
