@@ -106,10 +106,13 @@ class Engine:
         for row, found in drawn.logprobs.items():
             self._live[grown[row].request_id].logprobs.append(found)
         now = self._clock()
-        ended = [completion for seq in grown if (completion := self._look(seq, now))]
-        self._scheduler.finish([self._live.pop(each.request_id).seq for each in ended])
+        ended = [live for seq in grown if (live := self._look(seq, now))]
+        completions = self._complete(ended)
+        self._scheduler.finish([live.seq for live in ended])
+        for live in ended:
+            del self._live[live.request.request_id]
         self._counters.count_computed(batch, seconds=now - started)
-        return overdue + ended
+        return overdue + completions
 
     def abort(self, request_ids: Iterable[str]) -> None:
         """Drop requests, running or waiting, without a completion.  Unknown ids are ignored."""
@@ -146,7 +149,7 @@ class Engine:
         for seq_id, request_id in self._deadlines.passed():
             live = self._live.get(request_id)
             if live is not None and live.seq.seq_id == seq_id:
-                ended.append(live.overdue())
+                ended.append(live.overdue(self._tokenizer.decode(live.shown_ids)))
                 self.abort([request_id])
         return ended
 
@@ -166,31 +169,48 @@ class Engine:
             return live.draw(self._grammars)
         except GrammarRefused as refusal:
             live.error = _too_complex(refusal)
-        except Exception:  # as in `_look`
+        except Exception:  # as in `_has_ended`
             log.exception("token not drawn", extra={"request_id": seq.request_id})
             live.error = Refusal("internal_error", "The next token could not be chosen.")
         return GREEDY
 
-    def _look(self, seq: TokenSequence, now: float) -> Completion | None:
-        """Look at a sequence's newest token; the completion, if it was the last."""
+    def _look(self, seq: TokenSequence, now: float) -> LiveRequest | None:
+        """Look at a sequence's newest token; its request, if it was the last."""
         live = self._live[seq.request_id]
-        completion = self._ending(live)
+        ended = self._has_ended(live)
         if live.first_token_at is None:
             live.first_token_at = now
             self._counters.count_first_token(seconds=now - live.arrived)
-        if completion is not None:
-            seconds = now - live.first_token_at
-            self._counters.count_later_tokens(seq.num_output_tokens - 1, seconds=seconds)
-        return completion
+        if not ended:
+            return None
+        seconds = now - live.first_token_at
+        self._counters.count_later_tokens(seq.num_output_tokens - 1, seconds=seconds)
+        return live
 
-    def _ending(self, live: LiveRequest) -> Completion | None:
+    def _has_ended(self, live: LiveRequest) -> bool:
         try:
-            return live.ending(self._tokenizer.bytes_of)
+            return live.look()
         except GrammarRefused as refusal:
-            return live.failure(_too_complex(refusal))
+            live.error = _too_complex(refusal)
         except Exception:  # whatever one request's text does, it must not end the others
-            log.exception("completion failed", extra={"request_id": live.request.request_id})
-            return live.failure(Refusal("internal_error", "The completion could not be read."))
+            self._fail(live)
+        return True
+
+    def _complete(self, ended: list[LiveRequest]) -> list[Completion]:
+        """The completions of requests that have ended, decoded all at once."""
+        texts = self._tokenizer.decode_batch([live.shown_ids for live in ended]) if ended else []
+        return [self._completion(live, text) for live, text in zip(ended, texts, strict=True)]
+
+    def _completion(self, live: LiveRequest, text: str) -> Completion:
+        try:
+            return live.completion(text, self._tokenizer.bytes_of)
+        except Exception:  # as in `_has_ended`
+            self._fail(live)
+            return live.failure()
+
+    def _fail(self, live: LiveRequest) -> None:
+        log.exception("completion failed", extra={"request_id": live.request.request_id})
+        live.error = Refusal("internal_error", "The completion could not be read.")
 
 
 def _shared_beginning(prompts: Sequence[list[int]]) -> list[int]:

@@ -2,9 +2,10 @@
 
 The grammars are llguidance's, which is loaded with the first request that needs one.  A grammar is
 compiled once for all requests that name it.  Masks are computed on threads of their own, begun as
-soon as a token is known, while the next step's forward runs; requests in the same state of the same
-grammar share one mask.  What a grammar may cost is bounded in units of work and not of time, so
-that a busy machine refuses nothing that an idle one takes.
+soon as a token is known, while the next step's forward runs.  Requests that have said the same so
+far in the same grammar share one mask: the library does not tell when two ways lead to one state.
+What a grammar may cost is bounded in units of work and not of time, so that a busy machine refuses
+nothing that an idle one takes.
 """
 
 import json

@@ -1,6 +1,6 @@
 """A request while the engine has it: what the client sent beside what is computed for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
@@ -15,7 +15,7 @@ from engine.requests import (
     TokenAlternatives,
 )
 from engine.sampling import GREEDY, GREEDY_BELOW, Draw
-from engine.sequence import Sequence
+from engine.sequence import Sequence as TokenSequence
 from engine.shaping import Shaping, shapes_logits
 from engine.stopping import Stopping
 from engine.tokenizer import Tokenizer
@@ -26,16 +26,18 @@ class LiveRequest:
     """arrived, first_token_at: seconds by the engine's clock
     shaping: None if nothing changes its logits
     logprobs: of the tokens so far, if asked for
+    reason: why it has ended
     error: why it cannot go on
     """
 
     request: Request
-    seq: Sequence
+    seq: TokenSequence
     stopping: Stopping
     seed: int
     arrived: float
     shaping: Shaping | None = None
     logprobs: list[TokenLogprobs] = field(default_factory=list)
+    reason: FinishReason | None = None
     error: Refusal | None = None
     first_token_at: float | None = None
 
@@ -55,32 +57,40 @@ class LiveRequest:
             edits=self.shaping.edits(self.seq.token_ids, grammars) if self.shaping else None,
         )
 
-    def ending(self, bytes_of: Callable[[int], bytes]) -> Completion | None:
-        """Look at the newest token; the completion, if it was the last."""
-        seq = self.seq
-        if self.error is not None:
-            return self.failure(self.error)
-        reason = self.stopping.reason(seq.token_ids[-1], seq.num_output_tokens)
-        if self.shaping and self.shaping.completes(seq.token_ids[-1]):
-            reason = "stop"
-        if reason is None:
-            return None
-        text = self.stopping.text(seq.output_ids)
-        return replace(self._completion(reason, text=text), logprobs=self._alternatives(bytes_of))
+    def look(self) -> bool:
+        """Look at the newest token, once.  Returns whether it was the last."""
+        if self.error is None:
+            newest = self.seq.token_ids[-1]
+            self.reason = self.stopping.reason(newest, self.seq.num_output_tokens)
+            if self.shaping and self.shaping.completes(newest):
+                self.reason = "stop"
+        return self.error is not None or self.reason is not None
 
-    def overdue(self) -> Completion:
+    @property
+    def shown_ids(self) -> Sequence[int]:
+        """The tokens that its text is made of."""
+        return self.stopping.shown(self.seq.output_ids)
+
+    def completion(self, text: str, bytes_of: Callable[[int], bytes]) -> Completion:
+        """What it has become, once `look` says so.  text: of its shown tokens"""
+        if self.error is not None or self.reason is None:
+            return self.failure()
+        found = self._completion(self.reason, text=self.stopping.cut(text))
+        return replace(found, logprobs=self._alternatives(bytes_of))
+
+    def overdue(self, text: str) -> Completion:
         """What there is of it when its deadline has passed."""
         message = f"The request's deadline of {self.request.deadline} s has passed."
         error = Refusal("deadline_exceeded", message, "deadline")
-        return self._completion("abort", text=self.stopping.text(self.seq.output_ids), error=error)
+        return self._completion("abort", text=self.stopping.cut(text), error=error)
 
-    def failure(self, error: Refusal) -> Completion:
-        return self._completion("error", error=error)
+    def failure(self) -> Completion:
+        return self._completion("error", error=self.error)
 
     def _alternatives(self, bytes_of: Callable[[int], bytes]) -> list[TokenAlternatives] | None:
         if self.request.params.logprobs is None:
             return None
-        shown = len(self.stopping.shown(self.seq.output_ids))
+        shown = len(self.shown_ids)
         return [
             TokenAlternatives(
                 Alternative(found.token_id, bytes_of(found.token_id), found.logprob),
@@ -114,7 +124,7 @@ def make_live(
 ) -> LiveRequest:
     """max_tokens: the request's limit, or that of the model's context"""
     params = request.params
-    seq = Sequence(
+    seq = TokenSequence(
         seq_id=seq_id,
         request_id=request.request_id,
         token_ids=prompt,

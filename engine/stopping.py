@@ -18,7 +18,6 @@ class Stopping:
     def __init__(
         self, decode: Decode, *, max_tokens: int, stop_ids: frozenset[int], stop: tuple[str, ...]
     ) -> None:
-        self._decode = decode
         self._max_tokens = max_tokens
         self._stop_ids = stop_ids
         self._stop = stop
@@ -31,9 +30,8 @@ class Stopping:
             return "stop"
         return "length" if num_tokens >= self._max_tokens else None
 
-    def text(self, token_ids: Sequence[int]) -> str:
-        """The completion's text: without the token or the string that stopped it."""
-        text = self._decode(self.shown(token_ids))
+    def cut(self, text: str) -> str:
+        """The completion's text, of that of its tokens: without the string that stopped it."""
         cuts = [at for stop in self._stop if (at := text.find(stop)) >= 0]
         return text[: min(cuts)] if cuts else text
 

@@ -49,6 +49,13 @@ class Tokenizer:
         text: str = self._backend.decode(list(token_ids), skip_special_tokens=True)
         return text
 
+    def decode_batch(self, all_token_ids: Sequence[Sequence[int]]) -> list[str]:
+        """The texts of several, decoded at once."""
+        texts: list[str] = self._backend.decode_batch(
+            [list(token_ids) for token_ids in all_token_ids], skip_special_tokens=True
+        )
+        return texts
+
     def bytes_of(self, token_id: int) -> bytes:
         """What the token adds to a text: also half a character, also a special token's name."""
         return self._token_bytes.of(token_id)

@@ -15,7 +15,7 @@ def run(text: str, *, stop=(), stop_ids=frozenset(), max_tokens=1000):
     tokens = list(text.encode())
     for number, token in enumerate(tokens, start=1):
         if reason := stopping.reason(token, number):
-            return number, reason, stopping.text(tokens[:number])
+            return number, reason, stopping.cut(decode_bytes(stopping.shown(tokens[:number])))
     return None
 
 
