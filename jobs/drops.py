@@ -46,7 +46,8 @@ def stem(location: Location) -> str:
 
 
 def is_input(key: str) -> bool:
-    return key.endswith(INPUT) and not key.endswith(RESULTS)
+    """Not of a name that Postgres cannot hold: no folder may keep the others from being read."""
+    return key.endswith(INPUT) and not key.endswith(RESULTS) and "\x00" not in key
 
 
 _OVERLAPS = text("""

@@ -1,5 +1,6 @@
 """What waits is done, whatever becomes of the rest."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -9,6 +10,7 @@ from sqlalchemy import text
 
 from jobs import job_leases, planning, rescue, workers
 from jobs.doorbell import Doorbell
+from jobs.job_leases import JobLease
 from jobs.models import WorkerKind
 from tests.fixtures.pipeline import Pipeline, input_line
 from tests.fixtures.work import Work
@@ -166,31 +168,19 @@ def make_due(work: Work, job_id: UUID) -> None:
         session.execute(due, {"id": job_id})
 
 
-def test_a_batch_that_was_given_up_is_planned_behind_those_that_came_meanwhile(work: Work) -> None:
-    me = work.add_worker(kind=WorkerKind.CONTROL)
-    failing = work.add_batch()
-    lease = work.claim_plan(me)
-    with work.sessions.begin() as session:
-        job_leases.release(session, lease)
-    fresh = work.add_batch()
-    make_due(work, failing)
-
-    claimed = [work.claim_plan(me).job_id for _ in range(2)]
-
-    assert claimed == [fresh, failing]
-
-
-def test_a_batch_that_was_given_up_is_finalized_behind_those_that_came_meanwhile(
-    work: Work,
+@pytest.mark.parametrize("step", ["plan", "finalize"])
+def test_a_batch_that_was_given_up_is_tried_again_behind_those_that_came_meanwhile(
+    work: Work, step: str
 ) -> None:
+    add: Callable[[], UUID] = work.add_batch if step == "plan" else work.add_settled_batch
+    claim: Callable[[UUID], JobLease] = work.claim_plan if step == "plan" else work.begin_finalizing
     me = work.add_worker(kind=WorkerKind.CONTROL)
-    failing = work.add_settled_batch()
-    lease = work.begin_finalizing(me)
+    failing = add()
     with work.sessions.begin() as session:
-        job_leases.release(session, lease)
-    fresh = work.add_settled_batch()
+        job_leases.release(session, claim(me))
+    fresh = add()
     make_due(work, failing)
 
-    claimed = [work.begin_finalizing(me).job_id for _ in range(2)]
+    claimed = [claim(me).job_id for _ in range(2)]
 
     assert claimed == [fresh, failing]
