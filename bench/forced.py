@@ -12,6 +12,7 @@ import torch
 
 from bench.floor import common_length
 from engine.config import DTYPES, kv_dtype
+from engine.kv_cache import allocate_kv_cache
 from engine.models.decoder import Decoder
 from engine.models.registry import load_model
 from engine.step_inputs import StepInputs
@@ -79,11 +80,7 @@ def _preferred(model: Decoder, text: Sequence[int], *, dtype: torch.dtype) -> to
     """[len(text)]: the token that the model would say next after each."""
     shape, device, count = model.shape, model.device, len(text)
     num_blocks = -(-count // _BLOCK)
-    cache = torch.zeros(
-        *(shape.num_layers, 2, num_blocks, _BLOCK, shape.num_kv_heads, shape.head_dim),
-        dtype=dtype,
-        device=device,
-    )
+    cache = allocate_kv_cache(shape, num_blocks, _BLOCK, dtype=dtype, device=device)
     positions = torch.arange(count, device=device)
     inputs = StepInputs(
         token_ids=torch.tensor(list(text), device=device),

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import torch
 
+from engine.kv_cache import KvCache
 from engine.models.decoder import Decoder
 from engine.step_inputs import StepInputs
 from kernels import AttentionMetadata, record
@@ -15,7 +16,7 @@ Forward: TypeAlias = Callable[[StepInputs], torch.Tensor]
 Head: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
 
-def make_forward(model: Decoder, kv_cache: torch.Tensor, *, max_tokens: int) -> Forward:
+def make_forward(model: Decoder, kv_cache: KvCache, *, max_tokens: int) -> Forward:
     """max_tokens: of a step.  What is returned may be overwritten by the next call."""
     hidden, step = _rows(model, max_tokens), _full_step(max_tokens)
     program = record(

@@ -8,7 +8,7 @@ from typing import Unpack
 import torch
 
 from engine.block_pool import BlockPool
-from engine.config import EngineConfig, EngineSettings
+from engine.config import EngineConfig, EngineSettings, kv_dtype
 from engine.determinism import determinism_report, refuse_unless_deterministic
 from engine.device_memory import give_back_freed_memory
 from engine.engine import Engine
@@ -114,7 +114,14 @@ def _runner(model: Decoder, config: EngineConfig) -> ModelRunner:
         block_size=config.block_size,
         device=model.device,
     )
-    return ModelRunner(model, allocate_kv_cache(model, config), inputs)
+    kv_cache = allocate_kv_cache(
+        model.shape,
+        config.num_blocks,
+        config.block_size,
+        dtype=kv_dtype(config.dtype),
+        device=model.device,
+    )
+    return ModelRunner(model, kv_cache, inputs)
 
 
 def _report(name: str, model: Decoder, config: EngineConfig) -> list[str]:

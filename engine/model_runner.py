@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from engine.forward import make_forward, make_head
+from engine.kv_cache import KvCache
 from engine.models.decoder import Decoder
 from engine.sampling import Draw, Drawn, draw_tokens
 from engine.sequence import Sequence
@@ -17,9 +18,7 @@ from engine.step_inputs import StepInputBuilder
 
 
 class ModelRunner:
-    """kv_cache: [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim]."""
-
-    def __init__(self, model: Decoder, kv_cache: torch.Tensor, inputs: StepInputBuilder) -> None:
+    def __init__(self, model: Decoder, kv_cache: KvCache, inputs: StepInputBuilder) -> None:
         self._kv_cache = kv_cache
         self._inputs = inputs
         self._forward = make_forward(model, kv_cache, max_tokens=inputs.max_tokens)
@@ -27,10 +26,7 @@ class ModelRunner:
 
     @torch.inference_mode()
     def copy_blocks(self, copies: list[tuple[int, int]]) -> None:
-        """Copy K and V from block to block, all at once: nothing is read after it was written."""
-        if copies:
-            source, target = torch.tensor(copies, device=self._kv_cache.device).unbind(1)
-            self._kv_cache[:, :, target] = self._kv_cache[:, :, source]
+        self._kv_cache.copy_blocks(copies)
 
     @torch.inference_mode()
     def run(self, batch: StepBatch, draw: Callable[[Sequence], Draw]) -> Drawn:

@@ -7,6 +7,7 @@ for CPU tensors, in C (`kernels/native/`) or with PyTorch (`kernels/cpu/`).
 
 from kernels.attention_metadata import AttentionMetadata
 from kernels.gelu_mul import gelu_mul
+from kernels.kv_cache import view_kv_cache
 from kernels.packed_weight import Packed, pack_int8_weight, pack_weight
 from kernels.paged_attention import paged_attention
 from kernels.recording import Recorded, record
@@ -29,4 +30,5 @@ __all__ = [
     "rotary_embedding",
     "silu_mul",
     "store_kv",
+    "view_kv_cache",
 ]

@@ -2,6 +2,8 @@
 
 import torch
 
+from kernels.settings import INTERPRETED
+
 SUPPORTED_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -14,12 +16,14 @@ def require_one_dtype(**tensors: torch.Tensor) -> None:
         raise ValueError(f"dtypes disagree: {dtypes}")
 
 
-def require_cache_type(x: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> None:
+def require_caches(x: torch.Tensor, k_cache: torch.Tensor, v_cache: torch.Tensor) -> None:
     """What is cached has x's type; on a CPU it may be narrower than an x in fp32."""
     if x.dtype == torch.float32 and not x.is_cuda:
         require_one_dtype(k_cache=k_cache, v_cache=v_cache)
     else:
         require_one_dtype(x=x, k_cache=k_cache, v_cache=v_cache)
+    if x.is_cuda or INTERPRETED:  # Triton reads them as they are indexed
+        require_contiguous(k_cache=k_cache, v_cache=v_cache)
 
 
 def require_contiguous(**tensors: torch.Tensor) -> None:

@@ -3,7 +3,7 @@
 import torch
 
 from kernels.attention_metadata import AttentionMetadata
-from kernels.checks import require_cache_type, require_contiguous, require_packed_heads
+from kernels.checks import require_caches, require_packed_heads
 from kernels.dispatch import ops_for
 
 
@@ -22,8 +22,9 @@ def paged_attention(
 
     q:                [num_tokens, num_heads, head_dim], bf16, fp16 or fp32: the decodes' rows, then
                       the chunks', as metadata.query_starts says
-    k_cache, v_cache: [num_blocks, block_size, num_kv_heads, head_dim], q's dtype; on a CPU fp16 or
-                      bf16 will do for a q in fp32; this step's K and V are stored already
+    k_cache, v_cache: [num_blocks, block_size, num_kv_heads, head_dim], of `view_kv_cache`,
+                      q's dtype; on a CPU fp16 or bf16 will do for a q in fp32; this step's K and V
+                      are stored already
     metadata:         block tables, lengths and rows of the step's sequences
     scale:            multiplies q.k; normally head_dim ** -0.5
     window:           in tokens, a row's own included; None for all of them
@@ -38,8 +39,7 @@ def paged_attention(
     arXiv:2305.13245; windows from Beltagy et al. 2020, arXiv:2004.05150, sec. 3.1.
     """
     require_packed_heads(q=q)
-    require_cache_type(q, k_cache, v_cache)
-    require_contiguous(k_cache=k_cache, v_cache=v_cache)
+    require_caches(q, k_cache, v_cache)
     if k_cache.ndim != 4 or k_cache.shape[3] != q.shape[2] or v_cache.shape != k_cache.shape:
         raise ValueError(f"the cache is {tuple(k_cache.shape)}, q is {tuple(q.shape)}")
     if q.shape[1] % k_cache.shape[2]:

@@ -3,7 +3,7 @@
 import torch
 
 from kernels.checks import (
-    require_cache_type,
+    require_caches,
     require_contiguous,
     require_one_dtype,
     require_packed_heads,
@@ -22,8 +22,8 @@ def store_kv(
 
     k, v:             [num_tokens, num_kv_heads, head_dim], bf16, fp16 or fp32; tokens may be any
                       distance apart, so v may be a view of qkv
-    k_cache, v_cache: [num_blocks, block_size, num_kv_heads, head_dim], k's dtype; on a CPU fp16 or
-                      bf16 will do for a k in fp32
+    k_cache, v_cache: [num_blocks, block_size, num_kv_heads, head_dim], of `view_kv_cache`,
+                      k's dtype; on a CPU fp16 or bf16 will do for a k in fp32
     slot_mapping:     [num_tokens] int64: block * block_size + offset.  -1 skips a padding token.
                       Slots must lie in the cache and differ from each other: neither is checked
                       on a GPU.
@@ -34,12 +34,12 @@ def store_kv(
     """
     require_packed_heads(k=k, v=v)
     require_one_dtype(k=k, v=v)
-    require_cache_type(k, k_cache, v_cache)
+    require_caches(k, k_cache, v_cache)
     if k.shape != v.shape:
         raise ValueError(f"shapes disagree: k {tuple(k.shape)}, v {tuple(v.shape)}")
     if k_cache.ndim != 4 or k_cache.shape[2:] != k.shape[1:] or v_cache.shape != k_cache.shape:
         raise ValueError(f"the cache is {tuple(k_cache.shape)}, k is {tuple(k.shape)}")
     if slot_mapping.shape != k.shape[:1] or slot_mapping.dtype != torch.int64:
         raise ValueError(f"{k.shape[0]} tokens need as many int64 slots")
-    require_contiguous(k_cache=k_cache, v_cache=v_cache, slot_mapping=slot_mapping)
+    require_contiguous(slot_mapping=slot_mapping)
     ops_for(k).store_kv(k, v, k_cache, v_cache, slot_mapping)

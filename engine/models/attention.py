@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import torch
 
+from engine.kv_cache import LayerCache
 from engine.models.linear import Linear
 from engine.step_inputs import StepInputs
 from kernels import paged_attention, rms_norm, rotary_embedding, store_kv
@@ -31,15 +32,12 @@ class Attention:
     scale: float
     window: int | None = None
 
-    def __call__(
-        self, normed: torch.Tensor, inputs: StepInputs, cache: torch.Tensor
-    ) -> torch.Tensor:
-        """cache: [2, num_blocks, block_size, num_kv_heads, head_dim], this layer's K and V."""
+    def __call__(self, normed: torch.Tensor, inputs: StepInputs, cache: LayerCache) -> torch.Tensor:
         num_in_qkv = self.num_heads + 2 * self.num_kv_heads
         qkv = self.qkv(normed).view(len(normed), num_in_qkv, -1)
         q, k, v = torch.split(qkv, [self.num_heads, self.num_kv_heads, self.num_kv_heads], dim=1)
         q, k = self.place(q, k, inputs.positions)
-        k_cache, v_cache = cache[0], cache[1]
+        k_cache, v_cache = cache
         store_kv(k, v, k_cache, v_cache, inputs.slot_mapping)
         attended = paged_attention(
             q, k_cache, v_cache, inputs.attention, scale=self.scale, window=self.window

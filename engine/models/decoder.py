@@ -9,6 +9,7 @@ from typing import ParamSpec
 
 import torch
 
+from engine.kv_cache import KvCache, LayerCache
 from engine.models.linear import Linear
 from engine.models.shape import ModelShape
 from engine.step_inputs import StepInputs
@@ -22,7 +23,7 @@ class DecoderLayer:
     """attend: (normed, inputs, the layer's cache) to what is added to the residual stream."""
 
     input_norm: torch.Tensor
-    attend: Callable[[torch.Tensor, StepInputs, torch.Tensor], torch.Tensor]
+    attend: Callable[[torch.Tensor, StepInputs, LayerCache], torch.Tensor]
     feed_forward_norm: torch.Tensor
     feed_forward: Callable[[torch.Tensor], torch.Tensor]
 
@@ -55,11 +56,10 @@ class Decoder:
     def device(self) -> torch.device:
         return self._final_norm.device
 
-    def forward(self, inputs: StepInputs, kv_cache: torch.Tensor) -> torch.Tensor:
+    def forward(self, inputs: StepInputs, kv_cache: KvCache) -> torch.Tensor:
         """Return the normed hidden states [num_tokens, hidden_size] of one step's tokens.
 
-        kv_cache: [num_layers, 2, num_blocks, block_size, num_kv_heads, head_dim]; the step's K and
-        V are written to it.
+        kv_cache: the step's K and V are written to it.
         """
         return self.through_layers(self.embed(inputs.token_ids), inputs, kv_cache)
 
@@ -68,12 +68,13 @@ class Decoder:
         return self._embed(token_ids)
 
     def through_layers(
-        self, residual: torch.Tensor, inputs: StepInputs, kv_cache: torch.Tensor
+        self, residual: torch.Tensor, inputs: StepInputs, kv_cache: KvCache
     ) -> torch.Tensor:
         """`forward`, from what `embed` gave on."""
         eps = self.shape.rms_norm_eps
         normed = rms_norm(residual, self._layers[0].input_norm, eps)
-        for layer, norm_after, cache in zip(self._layers, self._norms_after, kv_cache, strict=True):
+        parts = zip(self._layers, self._norms_after, kv_cache.layers, strict=True)
+        for layer, norm_after, cache in parts:
             attended = layer.attend(normed, inputs, cache)
             normed, residual = add_rms_norm(attended, residual, layer.feed_forward_norm, eps)
             normed, residual = add_rms_norm(layer.feed_forward(normed), residual, norm_after, eps)

@@ -1,4 +1,4 @@
-"""K and V into the pages by one indexed copy each."""
+"""K and V into the pages by one indexed assignment each."""
 
 import torch
 
@@ -13,5 +13,7 @@ def store_kv(
     kept = slot_mapping >= 0
     if not bool(kept.all()):
         k, v, slot_mapping = k[kept], v[kept], slot_mapping[kept]
-    k_cache.flatten(0, 1).index_copy_(0, slot_mapping, k.to(k_cache.dtype))
-    v_cache.flatten(0, 1).index_copy_(0, slot_mapping, v.to(v_cache.dtype))
+    block_size = k_cache.shape[1]
+    place = slot_mapping // block_size, slot_mapping % block_size
+    k_cache[place] = k.to(k_cache.dtype)
+    v_cache[place] = v.to(v_cache.dtype)

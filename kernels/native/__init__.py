@@ -3,6 +3,7 @@
 Tuned for fp32.  What a kernel cannot do, a size or a type, PyTorch does (`kernels.cpu`).
 """
 
+from kernels.native.kv_cache import can_cache, view_k, view_v
 from kernels.native.library import library
 from kernels.native.paged_attention import paged_attention
 from kernels.native.program import record
@@ -17,6 +18,7 @@ from kernels.native.rowwise import (
 
 __all__ = [
     "add_rms_norm",
+    "can_cache",
     "gelu_mul",
     "library",
     "paged_attention",
@@ -25,4 +27,6 @@ __all__ = [
     "rotary_embedding",
     "silu_mul",
     "store_kv",
+    "view_k",
+    "view_v",
 ]

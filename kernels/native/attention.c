@@ -47,89 +47,132 @@ struct attention {
 };
 
 struct scratch {
-    float k[MAX_DIM * TILE] __attribute__((aligned(64))); /* [dim][TILE] */
+    float k[MAX_DIM * TILE] __attribute__((aligned(64))); /* [GROUPS][dim][GROUP] */
     float v[TILE * MAX_DIM] __attribute__((aligned(64))); /* [TILE][dim] */
     float q[MAX_VECTORS * MAX_DIM] __attribute__((aligned(64)));
     float out[MAX_VECTORS * MAX_DIM] __attribute__((aligned(64)));
     float scores[BLOCK * TILE] __attribute__((aligned(64)));
     float peak[MAX_VECTORS], total[MAX_VECTORS];
-    struct places places[2]; /* of what is computed, and of what comes next */
+    struct tile tiles[2]; /* the one at work, and the next */
 };
 
-/* What is not of the segment is found to be zero. */
-static void find(const struct attention *of, const struct segment *segment, int tile, int head,
-                 struct places *places)
+/* Where a key of a head lies, in numbers from the start: of K, whose blocks are [dim][block_size],
+   and of V, whose blocks are [block_size][dim]. */
+INLINE int64_t block_of(const struct attention *of, const struct segment *segment, int key,
+                        int head)
 {
-    static const float zeros[MAX_DIM];
     const int32_t *table = of->plan->tables + (int64_t)segment->table * of->plan->table_width;
-    const int64_t bytes = of->dim * (of->kv_type == FP32 ? 4 : 2);
-    int block = tile / of->block_size, offset = tile % of->block_size;
-    for (int j = 0; j < TILE; j++) {
-        int here = tile + j >= segment->first && tile + j < segment->end;
-        int64_t slot = here ? (int64_t)table[block] * of->block_size + offset : 0;
-        int64_t at = (slot * of->kv_heads + head) * bytes;
-        places->k[j] = here ? (const char *)of->k + at : (const char *)zeros;
-        places->v[j] = here ? (const char *)of->v + at : (const char *)zeros;
-        if (++offset == of->block_size)
-            block++, offset = 0;
+    return ((int64_t)table[key / of->block_size] * of->kv_heads + head) * of->block_size * of->dim;
+}
+
+/* Find a tile whose groups each lie in one block.  Nothing is read of groups beyond the segment. */
+static void find(const struct attention *of, const struct segment *segment, int tile, int head,
+                 struct tile *found)
+{
+    const int size = size_of(of->kv_type), first = segment->first - tile, end = segment->end - tile;
+    found->stride = of->block_size;
+    found->first = first > 0 ? first : 0;
+    found->end = end < TILE ? end : TILE;
+    for (int g = 0; g < GROUPS; g++) {
+        const int key = tile + g * GROUP, offset = key % of->block_size;
+        const int here = key + GROUP > segment->first && key < segment->end;
+        const int64_t block = here ? block_of(of, segment, key, head) : 0;
+        found->k[g] = (const char *)of->k + (block + offset) * size;
+        found->v[g] = (const char *)of->v + (block + (int64_t)offset * of->dim) * size;
     }
 }
 
-/* The softmaxes of n query vectors over one tile's scores; `from`: the first of them. */
-INLINE void soften_block(const struct attention *of, const int32_t *rows, int from, int tile,
-                         struct scratch *scratch, float *shrink, const int first, const int n)
+/* Some query vectors and a tile that they are to meet. */
+struct meeting {
+    const struct attention *of;
+    const struct segment *segment;
+    const int32_t *rows; /* whose vectors they are */
+    int32_t num, first;  /* vectors, and where they begin in the scratch */
+    int32_t head, start; /* of K and V; the tile's first key */
+};
+
+/* Have the tile in fp32 in the scratch. */
+static void widen(const struct meeting *of, struct tile *tile, struct scratch *scratch)
 {
-    const int sharing = of->heads / of->kv_heads;
-    for (int r = 0; r < n; r++) {
-        int end = of->plan->positions[rows[(from + r) / sharing]] + 1 - tile;
-        shrink[r] = soften(scratch->scores + r * TILE, end - of->plan->window, end,
-                           scratch->peak + first + from + r, scratch->total + first + from + r);
+    const int dim = of->of->dim, type = of->of->kv_type;
+    for (int g = tile->first / GROUP; g * GROUP < tile->end; g++) {
+        float *k = scratch->k + g * dim * GROUP, *v = scratch->v + g * GROUP * dim;
+        for (int i = 0; i < dim; i++)
+            for (int j = 0; j < GROUP; j += LANES)
+                _mm256_store_ps(k + i * GROUP + j,
+                                load8(tile->k[g], (int64_t)i * tile->stride + j, type));
+        for (int i = 0; i < GROUP * dim; i += LANES)
+            _mm256_store_ps(v + i, load8(tile->v[g], i, type));
+        tile->k[g] = (const char *)k;
+        tile->v[g] = (const char *)v;
     }
+    tile->stride = GROUP;
 }
 
-/* Query vectors `from` to `from` + n of a head; its first is `first`. */
-INLINE void attend_block(const struct attention *of, const int32_t *rows, int from, int tile,
-                         struct scratch *scratch, const int first, const int n)
+/* The same of a tile whose groups lie in several blocks. */
+static void gather(const struct meeting *meeting, struct tile *tile, struct scratch *scratch)
 {
-    const int dim = of->dim;
+    const struct attention *of = meeting->of;
+    const int dim = of->dim, type = of->kv_type, size = size_of(type);
+    for (int j = tile->first; j < tile->end; j++) {
+        const int key = meeting->start + j, offset = key % of->block_size;
+        const int64_t block = block_of(of, meeting->segment, key, meeting->head);
+        const char *k = (const char *)of->k + (block + offset) * size;
+        const char *v = (const char *)of->v + (block + (int64_t)offset * dim) * size;
+        float *column = scratch->k + j / GROUP * dim * GROUP + j % GROUP;
+        for (int i = 0; i < dim; i++)
+            column[i * GROUP] = load1(k, (int64_t)i * of->block_size, type);
+        for (int i = 0; i < dim; i += LANES)
+            _mm256_store_ps(scratch->v + j * dim + i, load8(v, i, type));
+    }
+    for (int g = 0; g < GROUPS; g++) {
+        tile->k[g] = (const char *)(scratch->k + g * dim * GROUP);
+        tile->v[g] = (const char *)(scratch->v + g * GROUP * dim);
+    }
+    tile->stride = GROUP;
+}
+
+/* Vectors `from` to `from` + n of them. */
+INLINE void attend_block(const struct meeting *of, const struct tile *tile,
+                         const struct tile *next, struct scratch *scratch, int from,
+                         const int type, const int n)
+{
+    const struct plan *plan = of->of->plan;
+    const int dim = of->of->dim, sharing = of->of->heads / of->of->kv_heads;
+    const int at = of->first + from;
     float shrink[BLOCK];
-    score(scratch->q + (first + from) * dim, scratch->k, scratch->scores, dim, n);
-    soften_block(of, rows, from, tile, scratch, shrink, first, n);
-    weigh(scratch->scores, scratch->v, shrink, scratch->out + (first + from) * dim, dim, n);
-}
-
-INLINE void attend_few(const struct attention *of, const int32_t *rows, int tile,
-                       const struct places *places, const struct places *next,
-                       struct scratch *scratch, const int first, const int n)
-{
-    const int dim = of->dim, type = of->kv_type;
-    const float *q = scratch->q + first * dim;
-    float *out = scratch->out + first * dim;
-    float shrink[FEW];
-    if (type == FP32)
-        score_in_place(q, places, next, scratch->scores, dim, FP32, n);
-    else
-        score_in_place(q, places, next, scratch->scores, dim, type, n);
-    soften_block(of, rows, 0, tile, scratch, shrink, first, n);
-    if (type == FP32)
-        weigh_in_place(scratch->scores, places, next, shrink, out, dim, FP32, n);
-    else
-        weigh_in_place(scratch->scores, places, next, shrink, out, dim, type, n);
+    score(scratch->q + at * dim, tile, next, scratch->scores, dim, type, n);
+    for (int r = 0; r < n; r++) {
+        int end = plan->positions[of->rows[(from + r) / sharing]] + 1 - of->start;
+        shrink[r] = soften(scratch->scores + r * TILE, tile, end - plan->window, end,
+                           scratch->peak + at + r, scratch->total + at + r);
+    }
+    weigh(scratch->scores, tile, next, shrink, scratch->out + at * dim, dim, type, n);
 }
 
 /* Each number of vectors is code of its own: they are held in registers. */
-static void attend_tile(const struct attention *of, const int32_t *rows, int num, int tile,
-                        const struct places *places, const struct places *next,
-                        struct scratch *scratch, const int first)
+INLINE void attend_tile(const struct meeting *of, const struct tile *tile,
+                        const struct tile *next, struct scratch *scratch, const int type)
 {
-#define SOME(n) case n: attend_few(of, rows, tile, places, next, scratch, first, n); return;
-    switch (num) { SOME(1) SOME(2) SOME(3) SOME(4) }
-    load_tile(places, of->kv_type, of->dim, scratch->k, scratch->v);
-    int from = 0;
-    for (; from + BLOCK <= num; from += BLOCK)
-        attend_block(of, rows, from, tile, scratch, first, BLOCK);
-#define REST(n) case n: attend_block(of, rows, from, tile, scratch, first, n); return;
-    switch (num - from) { REST(1) REST(2) REST(3) REST(4) REST(5) }
+#define SOME(n) case n: attend_block(of, tile, from ? tile : next, scratch, from, type, n); break;
+    for (int from = 0; from < of->num; from += BLOCK)
+        switch (of->num - from < BLOCK ? of->num - from : BLOCK) {
+            SOME(1) SOME(2) SOME(3) SOME(4) SOME(5) SOME(6)
+        }
+}
+
+/* Where the tile lies, if that is no dearer than to copy it first. */
+static void attend_meeting(const struct meeting *of, struct tile *tile, const struct tile *next,
+                           struct scratch *scratch)
+{
+    const int type = of->of->kv_type;
+    if (of->of->block_size % GROUP)
+        gather(of, tile, scratch);
+    else if (type == FP16 && of->num <= BLOCK)
+        return attend_tile(of, tile, next, scratch, FP16);
+    else if (type == FP16)
+        widen(of, tile, scratch);
+    attend_tile(of, tile, next, scratch, FP32);
 }
 
 /* The vector's place among all of the step: row, then head. */
@@ -183,23 +226,25 @@ static void attend_segment(const struct attention *of, const struct segment *seg
                            struct scratch *scratch)
 {
     const int32_t *rows = of->plan->rows + segment->rows_from;
-    const int sharing = of->heads / of->kv_heads;
-    const int num = (segment->rows_to - segment->rows_from) * sharing;
+    const int num = (segment->rows_to - segment->rows_from) * (of->heads / of->kv_heads);
     const int from = segment->head_from, to = segment->head_to;
-    int tile = segment->first / TILE * TILE, head = from, turn = 0;
-    for (int h = from; h < to; h++)
-        begin(of, segment, rows, num, h, scratch, (h - from) * num);
-    find(of, segment, tile, head, &scratch->places[turn]);
-    while (tile < segment->end) {
-        int next_head = head + 1 < to ? head + 1 : from;
-        int next_tile = next_head == from ? tile + TILE : tile;
-        find(of, segment, next_tile, next_head, &scratch->places[!turn]);
-        attend_tile(of, rows, num, tile, &scratch->places[turn], &scratch->places[!turn],
-                    scratch, (head - from) * num);
-        head = next_head, tile = next_tile, turn = !turn;
+    struct tile *tile = scratch->tiles, *next = scratch->tiles + 1;
+    struct meeting now = {of, segment, rows, num, 0, from, segment->first / TILE * TILE};
+    for (int head = from; head < to; head++)
+        begin(of, segment, rows, num, head, scratch, (head - from) * num);
+    find(of, segment, now.start, from, tile);
+    while (now.start < segment->end) {
+        struct meeting then = now;
+        then.head = now.head + 1 < to ? now.head + 1 : from;
+        then.start = then.head == from ? now.start + TILE : now.start;
+        then.first = (then.head - from) * num;
+        find(of, segment, then.start, then.head, next);
+        attend_meeting(&now, tile, next, scratch);
+        struct tile *done = tile;
+        tile = next, next = done, now = then;
     }
-    for (int h = from; h < to; h++)
-        end(of, segment, rows, num, h, scratch, (h - from) * num);
+    for (int head = from; head < to; head++)
+        end(of, segment, rows, num, head, scratch, (head - from) * num);
 }
 
 void gm_attend(struct member *me, int32_t rows, const struct attention *of)

@@ -1,4 +1,4 @@
-"""Paged attention by the C kernel: pages are read where they lie, and shared ones once."""
+"""Paged attention by the C kernel: blocks are read where they lie, and shared ones once."""
 
 import ctypes
 from dataclasses import dataclass
@@ -8,14 +8,13 @@ import torch
 
 from kernels import cpu
 from kernels.attention_metadata import AttentionMetadata
+from kernels.native.kv_cache import DTYPES, is_ours
 from kernels.native.library import MAX_VECTORS
 from kernels.native.program import compute, empty, of_step
 from kernels.native.segments import Segments, cut_into_segments
 from kernels.native.structures import floats, integers, pointers
 from kernels.runs import chunks_of
 
-DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-MAX_DIM = 256
 EVERYTHING = 2**30  # a window that hides nothing
 
 
@@ -48,7 +47,7 @@ def paged_attention(
     scale: float,
     window: int | None,
 ) -> torch.Tensor:
-    if not _can(q, k_cache):
+    if not (is_ours(k_cache, v_cache) and q.shape[1] <= MAX_VECTORS * k_cache.shape[2]):
         return cpu.paged_attention(q, k_cache, v_cache, metadata, scale=scale, window=window)
     num_tokens, num_heads, dim = q.shape
     _, block_size, kv_heads, _ = k_cache.shape
@@ -60,11 +59,6 @@ def paged_attention(
     of = Attention(*places, ctypes.addressof(plan), *sizes, scale)
     compute("gm_attend", of, rows=num_tokens)
     return out.to(q.dtype)
-
-
-def _can(q: torch.Tensor, k_cache: torch.Tensor) -> bool:
-    sharing, dim = q.shape[1] // k_cache.shape[2], q.shape[2]
-    return dim % 8 == 0 and dim <= MAX_DIM and sharing <= MAX_VECTORS
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,30 +139,47 @@ void gm_rotate(struct member *me, int32_t rows, const struct rotate *of)
     }
 }
 
-/* size: of one token's K or V; type: of the cache, FP32 or FP16. */
+/* K's blocks are [heads][dim][block_size], V's [heads][block_size][dim]: what a token's query meets
+   side by side lies side by side.  *_stride: from token to token; type: of the caches. */
 struct store {
-    const float *x;
+    const float *k, *v;
     const int64_t *slots;
-    void *cache;
-    int32_t size, stride, type;
+    void *k_cache, *v_cache;
+    int32_t heads, dim, block_size, k_stride, v_stride, type;
 };
+
+INLINE void put1(void *to, int64_t at, float x, enum dtype type)
+{
+    if (type == FP32)
+        ((float *)to)[at] = x;
+    else
+        ((uint16_t *)to)[at] = _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT);
+}
+
+INLINE void put8(void *to, int64_t at, __m256 x, enum dtype type)
+{
+    if (type == FP32)
+        _mm256_storeu_ps((float *)to + at, x);
+    else
+        _mm_storeu_si128((__m128i *)((uint16_t *)to + at),
+                         _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
 
 /* A negative slot is none. */
 void gm_store(struct member *me, int32_t rows, const struct store *of)
 {
+    const int dim = of->dim, size = of->block_size;
     const struct part mine = part_of(me, rows);
     for (int64_t token = mine.from; token < mine.to; token++) {
-        const float *from = of->x + token * of->stride;
-        const int64_t at = of->slots[token] * of->size;
-        if (at < 0)
-            continue;
-        if (of->type == FP32) {
-            memcpy((float *)of->cache + at, from, of->size * sizeof(float));
-            continue;
+        const int64_t block = of->slots[token] / size, offset = of->slots[token] % size;
+        for (int head = 0; of->slots[token] >= 0 && head < of->heads; head++) {
+            const float *k = of->k + token * of->k_stride + head * dim;
+            const float *v = of->v + token * of->v_stride + head * dim;
+            const int64_t at = (block * of->heads + head) * size * dim;
+            for (int i = 0; i < dim; i++)
+                put1(of->k_cache, at + (int64_t)i * size + offset, k[i], of->type);
+            for (int i = 0; i < dim; i += LANES)
+                put8(of->v_cache, at + offset * dim + i, _mm256_loadu_ps(v + i), of->type);
         }
-        uint16_t *to = (uint16_t *)of->cache + at;
-        for (int64_t i = 0; i < of->size; i += LANES)
-            _mm_storeu_si128((__m128i *)(to + i),
-                             _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
     }
 }

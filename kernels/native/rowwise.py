@@ -5,11 +5,11 @@ import ctypes
 import torch
 
 from kernels import cpu
+from kernels.native.kv_cache import DTYPES, is_ours
 from kernels.native.program import compute, empty
 from kernels.native.structures import floats, integers, pointers
 
 LANES = 8
-FP32, FP16 = 0, 1
 
 
 class RmsNorm(ctypes.Structure):
@@ -47,7 +47,10 @@ class Rotate(ctypes.Structure):
 class Store(ctypes.Structure):
     """`struct store` of rowwise.c."""
 
-    _fields_ = (*pointers("x", "slots", "cache"), *integers("size", "stride", "type"))
+    _fields_ = (
+        *pointers("k", "v", "slots", "k_cache", "v_cache"),
+        *integers("heads", "dim", "block_size", "k_stride", "v_stride", "type"),
+    )
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -116,15 +119,13 @@ def store_kv(
     v_cache: torch.Tensor,
     slot_mapping: torch.Tensor,
 ) -> None:
-    size = k.shape[1] * k.shape[2]
-    narrow = k_cache.dtype == torch.float16
-    if not (narrow or k_cache.dtype == torch.float32) or not _can(k, size):
+    if not (is_ours(k_cache, v_cache) and _can(k, k.shape[2])):
         cpu.store_kv(k, v, k_cache, v_cache, slot_mapping)
         return
-    for x, cache in ((k, k_cache), (v, v_cache)):
-        places = (x.data_ptr(), slot_mapping.data_ptr(), cache.data_ptr())
-        of = Store(*places, size, x.stride(0), FP16 if narrow else FP32)
-        compute("gm_store", of, rows=len(x))
+    _, block_size, heads, dim = k_cache.shape
+    places = (each.data_ptr() for each in (k, v, slot_mapping, k_cache, v_cache))
+    sizes = (heads, dim, block_size, k.stride(0), v.stride(0), DTYPES[k_cache.dtype])
+    compute("gm_store", Store(*places, *sizes), rows=len(k))
 
 
 def _can(x: torch.Tensor, size: int) -> bool:

@@ -10,7 +10,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 8
 
-enum dtype { FP32 = 0, FP16 = 1, BF16 = 2 };
+enum dtype { FP32 = 0, FP16 = 1 };
 
 INLINE float sum_of(__m256 x)
 {
@@ -51,33 +51,15 @@ INLINE __m256 exp_of(__m256 x)
     return _mm256_and_ps(y, kept);
 }
 
-/* Eight numbers of any of the types, from index `at` on. */
+/* Eight numbers, or one, from index `at` on. */
 INLINE __m256 load8(const void *from, int64_t at, enum dtype type)
 {
     if (type == FP32)
         return _mm256_loadu_ps((const float *)from + at);
-    __m128i half = _mm_loadu_si128((const __m128i *)((const uint16_t *)from + at));
-    if (type == FP16)
-        return _mm256_cvtph_ps(half);
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)((const uint16_t *)from + at)));
 }
 
-/* Rows become columns. */
-INLINE void transpose8(__m256 r[8])
+INLINE float load1(const void *from, int64_t at, enum dtype type)
 {
-    __m256 a[8], b[8];
-    for (int i = 0; i < 4; i++) {
-        a[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        a[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    }
-    for (int i = 0; i < 2; i++) {
-        b[4 * i] = _mm256_shuffle_ps(a[4 * i], a[4 * i + 2], 0x44);
-        b[4 * i + 1] = _mm256_shuffle_ps(a[4 * i], a[4 * i + 2], 0xee);
-        b[4 * i + 2] = _mm256_shuffle_ps(a[4 * i + 1], a[4 * i + 3], 0x44);
-        b[4 * i + 3] = _mm256_shuffle_ps(a[4 * i + 1], a[4 * i + 3], 0xee);
-    }
-    for (int i = 0; i < 4; i++) {
-        r[i] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
-        r[i + 4] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
-    }
+    return type == FP32 ? ((const float *)from)[at] : _cvtsh_ss(((const uint16_t *)from)[at]);
 }

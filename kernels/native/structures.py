@@ -2,6 +2,9 @@
 
 import ctypes
 
+# `enum dtype` of simd.h.
+FP32, FP16 = 0, 1
+
 Fields = tuple[tuple[str, type], ...]
 
 

@@ -7,6 +7,7 @@ import torch
 
 from engine import ModelUnusable
 from engine.forward import make_forward, make_head
+from engine.kv_cache import allocate_kv_cache
 from engine.models.registry import load_model
 from engine.sequence import Sequence
 from engine.step_batch import StepBatch
@@ -78,8 +79,7 @@ def loaded(written):
 
 
 def empty_cache(model):
-    shape = model.shape
-    return torch.zeros(shape.num_layers, 2, 13, BLOCK_SIZE, shape.num_kv_heads, shape.head_dim)
+    return allocate_kv_cache(model.shape, 13, BLOCK_SIZE, dtype=torch.float32, device=CPU)
 
 
 class Steps:
@@ -128,7 +128,7 @@ def test_a_recorded_pass_gives_the_bits_of_one_computed_op_by_op(loaded):
 
         assert torch.equal(found, want)
         assert torch.equal(head(found), loaded.logits(want))
-        assert torch.equal(recorded_cache, cache)
+        assert torch.equal(recorded_cache.memory, cache.memory)
         places.add(found.data_ptr())
 
     # What is computed op by op has memory of its own each time.

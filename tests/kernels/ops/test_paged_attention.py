@@ -7,6 +7,7 @@ import torch
 
 from kernels import AttentionMetadata, paged_attention, reference
 from kernels.settings import INTERPRETED
+from tests.kernels.ops.caches import cached
 from tests.kernels.ops.tolerance import TOLERANCE, assert_as_good_as_plain
 
 SCALE = 0.3
@@ -76,8 +77,8 @@ def make_step(case, dtype, device):
                 row = torch.randn(kv_heads, case.head_dim, generator=generator)
                 cache[tables[seq, block], offset] = row
     q = torch.randn(sum(case.query_lens), num_heads, case.head_dim, generator=generator)
-    metadata = make_metadata(case, tables.to(device))
-    return *(tensor.to(device, dtype) for tensor in (q, k_cache, v_cache)), metadata
+    caches = cached(*(cache.to(device, dtype) for cache in (k_cache, v_cache)))
+    return q.to(device, dtype), *caches, make_metadata(case, tables.to(device))
 
 
 def make_metadata(case, block_tables):

@@ -1,0 +1,40 @@
+"""K and V as the C kernels read them: what a query meets side by side lies side by side.
+
+A block of K is [kv_heads, head_dim, block_size], for a query meets many keys one dimension at a
+time; one of V is [kv_heads, block_size, head_dim], for values are summed key by key.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from kernels.native.structures import FP16, FP32
+
+DTYPES = {torch.float32: FP32, torch.float16: FP16}
+MAX_DIM = 256
+LANES = 8
+
+
+def can_cache(shape: Sequence[int], dtype: torch.dtype) -> bool:
+    """shape: [num_blocks, block_size, kv_heads, head_dim]"""
+    return dtype in DTYPES and shape[3] % LANES == 0 and shape[3] <= MAX_DIM
+
+
+def view_k(memory: torch.Tensor, shape: tuple[int, int, int, int]) -> torch.Tensor:
+    """The memory of K's blocks as [num_blocks, block_size, kv_heads, head_dim]."""
+    num_blocks, block_size, kv_heads, head_dim = shape
+    return memory.view(num_blocks, kv_heads, head_dim, block_size).permute(0, 3, 1, 2)
+
+
+def view_v(memory: torch.Tensor, shape: tuple[int, int, int, int]) -> torch.Tensor:
+    num_blocks, block_size, kv_heads, head_dim = shape
+    return memory.view(num_blocks, kv_heads, block_size, head_dim).transpose(1, 2)
+
+
+def is_ours(k_cache: torch.Tensor, v_cache: torch.Tensor) -> bool:
+    """Whether they lie so.  shapes: [num_blocks, block_size, kv_heads, head_dim]"""
+    return (
+        can_cache(k_cache.shape, k_cache.dtype)
+        and k_cache.permute(0, 2, 3, 1).is_contiguous()
+        and v_cache.transpose(1, 2).is_contiguous()
+    )
