@@ -3,6 +3,7 @@
 A tenant's shards are stamped when they are cut, so that workers decide nothing: the lowest stamp
 goes first.  A tenant that was away starts at the queue's present time, one that is behind goes on
 from where its own work ends; so a million rows of one delay another's ten by a shard a worker.
+It is charged for its work when that is cut, and gets back what is cancelled or expires unrun.
 Interactive shards go before all bulk, oldest first; quotas bound them.  A job whose deadline is in
 danger leaves its place, once, for its tenant's urgent lane.  That begins at the queue's present
 time and is served like a tenant of four times the weight: so a deadline takes from others no more
@@ -77,6 +78,12 @@ _KEEP_LANE = text("""
         ON CONFLICT (model, tenant_id) DO UPDATE SET last_hastened = excluded.last_hastened
 """)
 
+_REFUND = text("""
+    UPDATE fair_shares s SET last_finish = s.last_finish - :cost / t.weight
+      FROM tenants t
+     WHERE s.model = :model AND s.tenant_id = :tenant_id AND t.id = s.tenant_id
+""")
+
 _ADVANCE = text("""
     UPDATE fair_queues SET highest_stamp = greatest(highest_stamp, :stamp) WHERE model = :model
 """)
@@ -123,6 +130,12 @@ def reserve(
     session.execute(_KEEP, same | {"last_finish": start.after(cost)})
     session.execute(_ADVANCE, {"model": model, "stamp": start.after(cost)})
     return start
+
+
+def refund(session: Session, model: str, tenant_id: UUID, cost: int) -> None:
+    """Charge a tenant no more for bulk work that was cut and will never run."""
+    session.execute(_CLOCK, {"model": model})
+    session.execute(_REFUND, {"model": model, "tenant_id": tenant_id, "cost": cost})
 
 
 def hasten(session: Session) -> int:

@@ -11,7 +11,7 @@ import orjson
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from jobs import events, ids, job_leases
+from jobs import events, fairness, ids, job_leases
 from jobs.errors import LeaseLost, NotAllowedNow, NotFound
 from jobs.models import JobKind, JobState
 
@@ -73,14 +73,19 @@ _STOP = text("""
        SET state = 'stopping', ends_as = CAST(:ends_as AS job_state), owner = NULL,
            cancelling_at = CASE WHEN CAST(:ends_as AS job_state) = 'cancelled' THEN now() END
      WHERE id = :job_id
+    RETURNING tenant_id
 """)
 
 _CANCEL_QUEUED = text("""
-    UPDATE shards SET state = 'cancelled' WHERE job_id = :job_id AND state = 'queued'
+    WITH cancelled AS (
+        UPDATE shards SET state = 'cancelled' WHERE job_id = :job_id AND state = 'queued'
+        RETURNING model, cost, interactive
+    )
+    SELECT model, sum(cost)::bigint AS cost FROM cancelled WHERE NOT interactive GROUP BY model
 """)
 
 _EXPIRED = text("""
-    SELECT id FROM jobs
+    SELECT id, model FROM jobs
      WHERE state IN ('queued', 'validating', 'in_progress') AND expires_at <= now()
      ORDER BY expires_at LIMIT 100 FOR UPDATE SKIP LOCKED
 """)
@@ -177,15 +182,16 @@ def cancel(session: Session, *, tenant_id: UUID, job_id: UUID, kind: JobKind) ->
 
 def expire_due(session: Session) -> list[UUID]:
     """Stop the jobs whose window has passed, at most 100 of them."""
-    due = list(session.scalars(_EXPIRED))
-    for job_id in due:
-        _stop(session, job_id, JobState.EXPIRED)
-    return due
+    due = session.execute(_EXPIRED).all()
+    for job in sorted(due, key=lambda job: job.model or ""):  # as others lock the models' clocks
+        _stop(session, job.id, JobState.EXPIRED)
+    return [job.id for job in due]
 
 
 def _stop(session: Session, job_id: UUID, ends_as: JobState) -> None:
-    session.execute(_STOP, {"job_id": job_id, "ends_as": ends_as})
-    session.execute(_CANCEL_QUEUED, {"job_id": job_id})
+    tenant_id = session.scalars(_STOP, {"job_id": job_id, "ends_as": ends_as}).one()
+    for never_run in session.execute(_CANCEL_QUEUED, {"job_id": job_id}):
+        fairness.refund(session, never_run.model, tenant_id, never_run.cost)
 
 
 def keep(session: Session, job_id: UUID) -> None:

@@ -170,6 +170,18 @@ def test_who_used_an_idle_fleet_owes_nothing_for_it(work: Work) -> None:
     assert theirs in order[:2]
 
 
+@pytest.mark.parametrize("end", ["cancelled", "expired"])
+def test_what_was_cut_and_never_ran_is_not_paid_for(work: Work, end: str) -> None:
+    theirs = work.add_planned_batch([1] * 50, tenant_id=work.add_tenant("other"))
+    work.stop(work.add_planned_batch([1] * 50), end)
+
+    mine = work.add_planned_batch([1] * 10)
+    order = order_of_claims(work)
+
+    assert 9 <= order[:20].count(mine) <= 10
+    assert order.count(theirs) == 50
+
+
 def test_moving_its_deadline_pulls_a_job_forward_no_second_time(work: Work) -> None:
     job_id = due_in(work, timedelta(hours=4), work.add_planned_batch())
     pass_time(work.sessions, timedelta(hours=3.5))
