@@ -69,6 +69,9 @@ class Custody:
         self._writer.drop(lease)
         self.return_to_line(lease.held, lease.owner, after=after)
         self._held.remove(lease.held)
+        # Once more, for its starter may have come in between; it comes no more from here on.
+        self._host.abort(lease.held)
+        self._writer.drop(lease)
 
     def return_to_line(self, held: Held, owner: UUID, *, after: timedelta = timedelta()) -> None:
         """The hand-back itself: all there is to do for a shard that this process knows nothing of

@@ -11,12 +11,12 @@ from sqlalchemy import text
 from jobs.models import WorkerKind
 from jobs.workers import Held
 from tests.fixtures.scripted_engine import stand_still
+from tests.fixtures.until import DEADLINE, until
 from tests.fixtures.work import Work
 from tests.fixtures.workers import beat_of
 from worker.beat import Beat, Rhythm
 
 QUICK = Rhythm(timedelta(milliseconds=50), timedelta(seconds=30), timedelta(seconds=20))
-DEADLINE = 20.0  # seconds
 
 
 class Holding:
@@ -222,15 +222,3 @@ def test_a_hung_engine_ends_the_process(work: Work, holding: Holding) -> None:
 
     assert ended.wait(DEADLINE)
     beat.retire()
-
-
-def until(there) -> bool:
-    """Whether `there()` becomes true in time."""
-    waiting, step = DEADLINE, 0.02
-    pause = threading.Event()
-    while not there():
-        if waiting <= 0:
-            return False
-        pause.wait(step)
-        waiting -= step
-    return True
