@@ -8,11 +8,10 @@ was preempted.  It is used on the cumulative distribution, one number a token.
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional as F
 
 from engine.logit_edits import Edits, apply_edits
 from engine.logprobs import Likelihoods, TokenLogprobs
-from engine.narrowing import narrow
+from engine.narrowing import Limits, narrow
 
 GREEDY_BELOW = 1e-5  # a temperature this low is greedy in fp32
 SPAN = 256  # tokens that are summed up as one at first
@@ -33,6 +32,11 @@ class Draw(NamedTuple):
     min_p: float = 0.0
     logprobs: int | None = None
     edits: Edits | None = None
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether not every token may be drawn, but for edits."""
+        return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
 
 
 GREEDY = Draw(temperature=0, top_p=1, top_k=0, seed=0, position=0)
@@ -61,45 +65,77 @@ def sample(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
     apply_edits(
         logits, {row: draw.edits for row, draw in enumerate(draws) if draw.edits is not None}
     )
-    tokens = logits.argmax(dim=-1)
-    random = [row for row, draw in enumerate(draws) if draw.temperature >= GREEDY_BELOW]
-    if random:
-        rows = torch.tensor(random, device=logits.device)
-        tokens[rows] = _draw(logits[rows], [draws[row] for row in random])
+    greedy, random = _split(draws)
+    if not random:
+        return logits.argmax(dim=-1)
+    if not greedy:
+        return _draw(logits, draws)
+    tokens = torch.empty(len(draws), dtype=torch.int64, device=logits.device)
+    rows = torch.tensor(greedy, device=logits.device)
+    tokens[rows] = logits[rows].argmax(dim=-1)
+    rows = torch.tensor(random, device=logits.device)
+    tokens[rows] = _draw(logits[rows], [draws[row] for row in random])
     return tokens
+
+
+def _split(draws: list[Draw]) -> tuple[list[int], list[int]]:
+    """The rows that take the best token, and those that draw one."""
+    greedy = [row for row, draw in enumerate(draws) if draw.temperature < GREEDY_BELOW]
+    random = [row for row, draw in enumerate(draws) if draw.temperature >= GREEDY_BELOW]
+    return greedy, random
 
 
 def _draw(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
     device = logits.device
-    temperatures = torch.tensor([draw.temperature for draw in draws], device=device)
-    weights = torch.softmax(logits.float() / temperatures[:, None], dim=-1)
-    if any(draw.min_p for draw in draws):
-        min_p = torch.tensor([draw.min_p for draw in draws], device=device)
-        least = min_p[:, None] * weights.amax(dim=-1, keepdim=True)
-        weights = weights.masked_fill(weights < least, 0)
-    narrowed = [row for row, draw in enumerate(draws) if draw.top_k > 0 or draw.top_p < 1]
+    shares = uniform(draws, device)
+    weights = _weights(logits, torch.tensor([draw.temperature for draw in draws], device=device))
+    sums = weights.view(len(draws), -1, SPAN).sum(dim=-1).double().cumsum(dim=-1)
+    tokens = _pick(weights, sums, shares)
+    narrowed = [row for row, draw in enumerate(draws) if draw.is_narrowed]
     if narrowed:
         rows = torch.tensor(narrowed, device=device)
-        top_k, top_p = (
-            [draws[row].top_k for row in narrowed],
-            [draws[row].top_p for row in narrowed],
-        )
-        weights[rows] = narrow(weights[rows], top_k, top_p)
-    return _pick(weights, uniform(draws, device))
+        some = weights if len(rows) == len(draws) else weights[rows]
+        for kept in narrow(some, _limits([draws[row] for row in narrowed], device), sums[rows, -1]):
+            those = rows[kept.rows]
+            reached = kept.weights.cumsum(dim=-1)
+            place, _ = _find(reached, shares[those] * reached[:, -1])
+            tokens[those] = kept.ids.gather(1, place[:, None]).squeeze(1)
+    return tokens.clamp_(max=logits.shape[1] - 1)
 
 
-def _pick(weights: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+def _weights(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
+    """How likely each token is, beside the best one's 1: [num_rows, whole spans] fp32.
+
+    Beyond the vocabulary there is nothing.
+    """
+    num_rows, vocab_size = logits.shape
+    logits = logits.float()
+    weights = logits.new_empty((num_rows, -(-vocab_size // SPAN) * SPAN))
+    weights[:, vocab_size:] = -torch.inf
+    torch.sub(logits, logits.amax(dim=-1, keepdim=True), out=weights[:, :vocab_size])
+    return weights.div_(temperatures[:, None]).exp_()
+
+
+def _limits(draws: list[Draw], device: torch.device) -> Limits:
+    whole = 2**31  # no vocabulary has as many tokens
+    return Limits(
+        torch.tensor([min(draw.top_k, whole) for draw in draws], device=device),
+        torch.tensor([draw.top_p for draw in draws], device=device, dtype=torch.float64),
+        torch.tensor([draw.min_p for draw in draws], device=device, dtype=torch.float32),
+    )
+
+
+def _pick(weights: torch.Tensor, sums: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
     """The token in which each row's share, of 0 to 1, of all its weight lies: [num_rows] int64.
 
-    First among spans of the vocabulary, then within one: summing all of it up is not needed.
+    First among spans of the vocabulary, whose sums add up to `sums`, then within one: summing all
+    of it up is not needed.
     """
-    num_rows, vocab_size = weights.shape
-    spans = F.pad(weights, (0, -vocab_size % SPAN)).view(num_rows, -1, SPAN)
-    sums = spans.sum(dim=-1, dtype=torch.float64).cumsum(dim=-1)
+    rows = torch.arange(len(weights), device=weights.device)
     span, rest = _find(sums, shares * sums[:, -1])
-    inner = spans[torch.arange(num_rows, device=weights.device), span].double().cumsum(dim=-1)
+    inner = weights.view(len(weights), -1, SPAN)[rows, span].double().cumsum(dim=-1)
     place, _ = _find(inner, rest)
-    return (span * SPAN + place).clamp_(max=vocab_size - 1)
+    return span * SPAN + place
 
 
 def _find(sums: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

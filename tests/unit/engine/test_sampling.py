@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from engine.narrowing import narrow
+from engine.narrowing import Limits, narrow
 from engine.sampling import Draw, sample, uniform
 
 
@@ -119,9 +119,16 @@ def test_narrowing_without_a_sort_keeps_what_a_sort_keeps(vocab_size, spread):
     top_k = [0, 1, 5, 70, 0, 2, 1100, 0, 17_000, 0, 10**9, 3]
     top_p = [0.5, 1.0, 0.3, 0.9, 0.99, 0.7, 0.999, 1e-9, 0.8, 0.2, 0.6, 1.0]
 
-    found = narrow(weights, top_k, top_p)
+    min_p = torch.tensor([0.0] * 7 + [0.2, 0.01, 0.5, 0.0, 0.001])
+    likely = weights.where(weights >= min_p[:, None] * weights.amax(dim=-1, keepdim=True), 0)
+    limits = Limits(torch.tensor(top_k), torch.tensor(top_p).double(), min_p)
 
-    assert torch.equal(found, narrowed_by_sorting(weights, top_k, top_p))
+    found = torch.zeros(12, vocab_size, dtype=torch.float64)
+    for kept in narrow(weights, limits, weights.double().sum(dim=-1)):
+        assert (kept.ids.diff(dim=-1) > 0).all(), "in the vocabulary's order"
+        found[kept.rows] = found[kept.rows].scatter(1, kept.ids, kept.weights)
+
+    assert torch.equal(found, narrowed_by_sorting(likely, top_k, limits.top_p.tolist()).double())
 
 
 def test_a_token_without_weight_is_never_drawn():
