@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.overrides import TorchFunctionMode
 
 from kernels.attention_metadata import AttentionMetadata
 from kernels.native.library import function, library
@@ -133,13 +133,29 @@ class _Computes(Exception):
     """PyTorch is to compute something, which no program can hold."""
 
 
-class _NothingButViews(TorchDispatchMode):
-    def __torch_dispatch__(
+# What else ends in an underscore is `__setitem__`, or computes in place.
+_READS = ("__get__", "__getitem__", "__len__")
+
+
+class _NothingButViews(TorchFunctionMode):
+    """Not a dispatch mode, though that would see more: it loads torch's compiler, 100 MB of it."""
+
+    def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if not func.is_view:
+        kwargs = kwargs or {}
+        in_place = func.__name__.endswith("_") and func.__name__ not in _READS
+        result = func(*args, **kwargs)
+        given = {_memory(each) for each in args if isinstance(each, torch.Tensor)}
+        made = result if isinstance(result, tuple) else (result,)
+        tensors = [each for each in made if isinstance(each, torch.Tensor)]
+        if in_place or "out" in kwargs or not given.issuperset(map(_memory, tensors)):
             raise _Computes(str(func))
-        return func(*args, **(kwargs or {}))
+        return result
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _op(name: str, arguments: ctypes.Structure, *, per_token: int) -> Op:

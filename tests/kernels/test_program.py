@@ -1,5 +1,7 @@
 """Ops recorded and run again give what they give at once."""
 
+import operator
+
 import pytest
 import torch
 
@@ -67,6 +69,8 @@ def test_a_pass_that_pytorch_computes_a_part_of_is_not_recorded(block):
 
     assert record(lambda x: block(x) + 1, x, tokens=TOKENS) is None
     assert record(lambda x: block(x).mul_(2), x, tokens=TOKENS) is None
+    assert record(lambda x: block(operator.iadd(x, 1)), x, tokens=TOKENS) is None
+    assert record(lambda x: block(torch.add(x, 1, out=x)), x, tokens=TOKENS) is None
     assert record(lambda x: block(x[:, :60].contiguous()), x, tokens=TOKENS) is None
 
 
