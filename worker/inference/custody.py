@@ -66,12 +66,10 @@ class Custody:
         as cancelled, another's is queued again, to be claimed `after` a while."""
         self._host.abort(lease.held)
         self._writer.flush_now(lease)
+        self._held.remove(lease.held)  # what its starter submits from here on is left out
+        self._host.abort(lease.held)  # and what it has submitted meanwhile is dropped
         self._writer.drop(lease)
         self.return_to_line(lease.held, lease.owner, after=after)
-        self._held.remove(lease.held)
-        # Once more, for its starter may have come in between; it comes no more from here on.
-        self._host.abort(lease.held)
-        self._writer.drop(lease)
 
     def return_to_line(self, held: Held, owner: UUID, *, after: timedelta = timedelta()) -> None:
         """The hand-back itself: all there is to do for a shard that this process knows nothing of
