@@ -4,16 +4,22 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 
 from bench.errors import BenchFailed
-from bench.gpu import engine_times, kernel_times
-from bench.gpu.engine_check import check_engine
+from bench.gpu import engine_check, engine_times, kernel_times
 from bench.gpu.kernel_checks import check_kernels
 from engine.errors import EngineError
+from kernels.settings import INTERPRETED
+
+_DTYPE = torch.bfloat16
+# What a session on a borrowed card allows, less what may be under way when it is over.
+_BUDGET_S = 400
+
+Lines = Iterable[dict[str, Any]]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,36 +28,57 @@ def main(arguments: list[str] | None = None) -> int:
     if device.type == "cuda" and not torch.cuda.is_available():
         sys.stderr.write("bench.gpu: there is no CUDA device; try --dry-run\n")
         return 1
+    end = time.perf_counter() + args.budget_s
     try:
-        _run(device, dry=args.dry_run)
+        for what, lines in _sections(device, dry=args.dry_run):
+            _tell(what, lines, end=end)
     except (BenchFailed, EngineError) as error:
         sys.stderr.write(f"bench.gpu: no figures: {error}\n")
         return 1
     return 0
 
 
-def _run(device: torch.device, *, dry: bool) -> None:
+def _sections(device: torch.device, *, dry: bool) -> Iterator[tuple[str, Lines]]:
+    """What is most worth knowing comes first: the rest may be left out."""
+    crowds = (engine_check.SMALL,) if dry else (engine_check.SMALL, engine_check.LARGE)
     sizes = kernel_times.SMALL if dry else kernel_times.LARGE
-    trial = engine_times.SMALL if dry else engine_times.LARGE
-    _tell("machine", lambda: _machine(device))
-    _tell("kernels agree", lambda: {"comparisons": check_kernels(device)})
-    _tell("engine agrees", lambda: check_engine(device))
-    dtype = torch.bfloat16
-    ceilings = _tell("ceilings", lambda: kernel_times.ceilings(sizes, dtype, device))
-    for figures in kernel_times.kernel_times(sizes, dtype, device):
-        _print("kernel", figures)
-    _tell("engine", lambda: engine_times.engine_times(trial, device, **ceilings))
+    models = engine_times.SMALL if dry else engine_times.LARGE
+    yield "machine", [_machine(device)]
+    yield "kernels agree", ({"comparisons": check_kernels(device)} for _ in range(1))
+    yield "engine agrees", (engine_check.check_engine(crowd, device) for crowd in crowds)
+    ceilings = kernel_times.ceilings(sizes, _DTYPE, device)
+    yield "ceilings", [ceilings]
+    yield "kernel", kernel_times.kernel_times(sizes, _DTYPE, device, **ceilings)
+    yield from _of_triton(device, dry=dry)
+    for model in models:
+        yield "engine", engine_times.engine_times(model, device, **ceilings)
 
 
-def _tell(what: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _of_triton(device: torch.device, *, dry: bool) -> Iterator[tuple[str, Lines]]:
+    """What can only be told where its kernels run."""
+    if device.type != "cuda" and not INTERPRETED:
+        return
+    # Imported here: a machine without a GPU need not have Triton.
+    from bench.gpu import parts_times, tile_times
+
+    sizes = parts_times.SMALL if dry else parts_times.LARGE
+    yield "parts", parts_times.parts_times(sizes, _DTYPE, device)
+    trials = tile_times.SMALL if dry else tile_times.LARGE
+    yield "tiles", tile_times.tile_times(trials, _DTYPE, device)
+
+
+def _tell(what: str, lines: Lines, *, end: float) -> None:
     started = time.perf_counter()
-    figures = measure()
-    _print(what, {**figures, "took_s": round(time.perf_counter() - started, 1)})
-    return figures
-
-
-def _print(what: str, figures: dict[str, Any]) -> None:
-    print(json.dumps({"gpu": what, **figures}), flush=True)
+    if started > end:
+        print(json.dumps({"gpu": what, "left_out": "the time was up"}), flush=True)
+        return
+    for line in lines:
+        now = time.perf_counter()
+        took = {"took_s": round(now - started, 1)}
+        print(json.dumps({"gpu": what, **line, **took}), flush=True)
+        started = now
+        if now > end:
+            return
 
 
 def _machine(device: torch.device) -> dict[str, Any]:
@@ -63,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=__doc__)
     parser.add_argument(
         "--dry-run", action="store_true", help="on the CPU, with sizes that say nothing"
+    )
+    parser.add_argument(
+        "--budget-s", type=float, default=_BUDGET_S, help="nothing more is begun after so long"
     )
     return parser
 

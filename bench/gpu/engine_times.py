@@ -1,17 +1,20 @@
-"""The engine on the workload that it is made for: many requests behind one long system prompt."""
+"""The engine on the workload that it is made for, many requests behind one long system prompt, and
+on one without anything in common."""
 
+import gc
 import random
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from bench.engine_run import Run, Task, make_task, run_once
 from bench.floor import Shape
 from bench.gpu.busy import busy_share
-from bench.gpu.random_model import LLAMA_8B, TINY, write_random_model
+from bench.gpu.random_model import LLAMA_8B, QWEN_7B, TINY, write_random_model
 from bench.gpu.roofline import Card, Load, request_seconds
 from engine.config import Precision
 from engine.llm import LLM
@@ -25,54 +28,91 @@ _ATTENTION_SHARE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    shape: Shape
     load: Load
     requests: int
-    precision: str
 
 
-LARGE = Trial(
-    shape=LLAMA_8B,
-    load=Load(shared=2000, own=200, output=200),
-    requests=1024,
-    precision="bf16",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """trials: on the same random weights"""
+
+    name: str
+    shape: Shape
+    precision: Precision
+    trials: Sequence[Trial]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.bfloat16 if self.precision == "bf16" else torch.float32
+
+
+_BEHIND_A_PROMPT = Trial(load=Load(shared=2000, own=200, output=200), requests=1024)
+_NOTHING_SHARED = Trial(load=Load(shared=0, own=1000, output=1000), requests=512)
+
+LARGE = (
+    Model(
+        name="Llama-3.1-8B",
+        shape=LLAMA_8B,
+        precision="bf16",
+        trials=(_BEHIND_A_PROMPT, _NOTHING_SHARED),
+    ),
+    Model(name="Qwen2.5-7B", shape=QWEN_7B, precision="bf16", trials=(_BEHIND_A_PROMPT,)),
 )
-SMALL = Trial(shape=TINY, load=Load(shared=48, own=8, output=4), requests=6, precision="fp32")
+SMALL = (
+    Model(
+        name="tiny",
+        shape=TINY,
+        precision="fp32",
+        trials=(Trial(load=Load(shared=48, own=8, output=4), requests=6),),
+    ),
+)
 
 
 def engine_times(
-    trial: Trial, device: torch.device, *, gemm_tflop_s: float, copy_gb_s: float
-) -> dict[str, Any]:
-    """gemm_tflop_s, copy_gb_s: the card's ceilings.  Raises OutputsDiffer or ModelUnusable."""
-    dtype = torch.bfloat16 if trial.precision == "bf16" else torch.float32
-    with tempfile.TemporaryDirectory(prefix="gristmill-bench-") as name:
-        write_random_model(trial.shape, Path(name), dtype=dtype, device=device, spread=_USUAL)
-        _, tokenizer = open_model(name)
-        task = make_task(_requests(trial), tokenizer)
-        busy = _warm_up(name, task, trial, device)
-        run = run_once(name, task, precision=trial.precision, device=str(device))
+    model: Model, device: torch.device, *, gemm_tflop_s: float, copy_gb_s: float
+) -> Iterator[dict[str, Any]]:
+    """One line for each trial.  Raises OutputsDiffer or ModelUnusable.
+
+    gemm_tflop_s, copy_gb_s: the card's ceilings
+    """
     card = Card(
         gemm_flops=1e12 * gemm_tflop_s,
         attention_flops=1e12 * gemm_tflop_s * _ATTENTION_SHARE,
         bytes_s=1e9 * copy_gb_s,
     )
-    floor = trial.requests * request_seconds(trial.shape, trial.load, card, itemsize=dtype.itemsize)
-    return {**_figures(trial, task, run, floor), "gpu_busy_share": busy}
+    with tempfile.TemporaryDirectory(prefix="gristmill-bench-") as name:
+        folder = Path(name)
+        write_random_model(model.shape, folder, dtype=model.dtype, device=device, spread=_USUAL)
+        _, tokenizer = open_model(name)
+        for trial in model.trials:
+            task = make_task(_requests(trial, model.shape.vocabulary), tokenizer)
+            busy = _warm_up(name, task, model, device)
+            _free(device)
+            run = run_once(name, task, precision=model.precision, device=str(device))
+            _free(device)
+            each = request_seconds(model.shape, trial.load, card, itemsize=model.dtype.itemsize)
+            figures = _figures(trial, task, run, trial.requests * each)
+            yield {"model": model.name, **figures, "gpu_busy_share": busy}
 
 
-def _warm_up(name: str, task: Task, trial: Trial, device: torch.device) -> float | None:
+def _warm_up(name: str, task: Task, model: Model, device: torch.device) -> float | None:
     """Compile every kernel for the sizes to come, outside of what is timed, and see how busy the
     card is meanwhile; on a CPU nothing is to be done."""
     if device.type != "cuda":
         return None
-    precision = cast(Precision, trial.precision)
-    llm = LLM(name, device=str(device), precision=precision, on_report=lambda line: None)
+    llm = LLM(name, device=str(device), precision=model.precision, on_report=lambda line: None)
     return round(busy_share(llm, task), 4)
 
 
-def _requests(trial: Trial) -> list[Request]:
-    rng = random.Random(0)
-    vocabulary, load = trial.shape.vocabulary, trial.load
+def _free(device: torch.device) -> None:
+    """What the engine before had, for the next one asks the card how much there is."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def _requests(trial: Trial, vocabulary: int) -> list[Request]:
+    rng, load = random.Random(0), trial.load
     shared = rng.choices(range(vocabulary), k=load.shared)
     return [
         Request(

@@ -76,12 +76,24 @@ def ceilings(sizes: Sizes, dtype: torch.dtype, device: torch.device) -> dict[str
 
 
 def kernel_times(
-    sizes: Sizes, dtype: torch.dtype, device: torch.device
+    sizes: Sizes,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    copy_gb_s: float,
+    gemm_tflop_s: float,
 ) -> Iterator[dict[str, Any]]:
-    """One line for each kernel and size."""
+    """One line for each kernel and size, beside these ceilings."""
     yield from _row_wise_times(sizes, dtype, device)
     for name, shape in sizes.steps.items():
-        yield _attention_time(name, shape, dtype, device)
+        figures = _attention_time(shape, dtype, device)
+        yield {
+            "kernel": "paged_attention",
+            "step": name,
+            **figures,
+            "share_of_copy": round(figures["gb_s"] / copy_gb_s, 3),
+            "share_of_gemm": round(figures["tflop_s"] / gemm_tflop_s, 3),
+        }
 
 
 def _row_wise_times(
@@ -104,9 +116,7 @@ def _row_wise_times(
         }
 
 
-def _attention_time(
-    name: str, shape: StepShape, dtype: torch.dtype, device: torch.device
-) -> dict[str, Any]:
+def _attention_time(shape: StepShape, dtype: torch.dtype, device: torch.device) -> dict[str, float]:
     """gb_s counts what is shared once: a kernel that reads it again for everyone looks slow."""
     step = random_step(shape, dtype, device)
 
@@ -118,8 +128,6 @@ def _attention_time(
     seconds = seconds_per_call(run, device)
     kv_bytes = 2 * shape.distinct_tokens() * shape.kv_heads * shape.head_dim * dtype.itemsize
     return {
-        "kernel": "paged_attention",
-        "step": name,
         "us": round(1e6 * seconds, 1),
         "gb_s": round(1e-9 * (kv_bytes + 2 * step.q.nbytes) / seconds, 1),
         "tflop_s": round(1e-12 * shape.flops() / seconds, 3),

@@ -19,6 +19,15 @@ LLAMA_8B = Shape(
     head_dim=128,
     vocabulary=128256,
 )
+QWEN_7B = Shape(
+    hidden=3584,
+    intermediate=18944,
+    layers=28,
+    heads=28,
+    kv_heads=4,
+    head_dim=128,
+    vocabulary=152064,
+)
 TINY = Shape(
     hidden=64, intermediate=128, layers=2, heads=4, kv_heads=2, head_dim=16, vocabulary=512
 )

@@ -48,13 +48,13 @@ def attend(call: AttentionCall) -> torch.Tensor:
 def chosen_parts(call: AttentionCall) -> Parts | None:
     """A step's, the same for all of its layers; None if nothing is worth being in one."""
     geometry = geometry_of(call)
+    return call.metadata.once((plan_parts, geometry), lambda: plan_parts(call, geometry))
 
-    def plan() -> Parts | None:
-        step, num_decodes = call.metadata.on_host(), call.metadata.num_decodes
-        parts, key_starts = choose_parts(step, num_decodes, geometry)
-        return lay_out(parts, key_starts, call.q, heights=geometry.heights) if parts else None
 
-    return call.metadata.once((choose_parts, geometry), plan)
+def plan_parts(call: AttentionCall, geometry: Geometry) -> Parts | None:
+    step, num_decodes = call.metadata.on_host(), call.metadata.num_decodes
+    parts, key_starts = choose_parts(step, num_decodes, geometry)
+    return lay_out(parts, key_starts, call.q, heights=geometry.heights) if parts else None
 
 
 def geometry_of(call: AttentionCall) -> Geometry:

@@ -28,7 +28,7 @@ FP32 = 4  # bytes
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Geometry:
     """itemsize: bytes of a number in the cache; prefill_rows: query rows that a program of the
-    prefill kernel takes; multiprocessors: of the device"""
+    prefill kernel takes; multiprocessors: of the device; the rest: the rule"""
 
     num_heads: int
     kv_heads: int
@@ -38,6 +38,8 @@ class Geometry:
     heights: Heights
     prefill_rows: int
     multiprocessors: int
+    worth_a_launch: int = WORTH_A_LAUNCH
+    min_piece: int = MIN_PIECE
 
     def saved_bytes(self, counts: np.ndarray, num_keys: int) -> int:
         """By meeting so many keys once for all of these sequences, each with so many query rows;
@@ -51,7 +53,7 @@ class Geometry:
     def piece(self, program_keys: int) -> int:
         """How many keys a program should take at least, of so many that all of them take."""
         enough = PROGRAMS_EACH * self.multiprocessors
-        return max(MIN_PIECE, program_keys * self.kv_heads // enough)
+        return max(self.min_piece, program_keys * self.kv_heads // enough)
 
 
 def choose_parts(
@@ -84,7 +86,7 @@ def _worthwhile_spans(step: HostStep, counts: np.ndarray, geometry: Geometry) ->
         )
     )
     total = sum(saved(span.members, span.end - span.first) for span in spans)
-    return spans if total >= WORTH_A_LAUNCH else []
+    return spans if total >= geometry.worth_a_launch else []
 
 
 def _part(span: Span, query_starts: np.ndarray, counts: np.ndarray) -> Part:

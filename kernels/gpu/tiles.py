@@ -46,7 +46,7 @@ def tiles_for(group: int, head_dim: int, itemsize: int) -> Tiles:
         dims=dims,
         tensor_cores=narrow,
         decode_rows=max(16, least),
-        prefill_rows=max(64 if narrow else 32, least),
+        prefill_rows=max(64 if narrow else 16, least),
         part_rows=max((128 if small else 64) if narrow else 32, least),
         keys=64 if narrow and small else 32,
         prefill_keys=32 if narrow else 16,

@@ -31,6 +31,17 @@ def test_dry_run_checks_and_then_measures_all_of_it(capsys):
     assert lines[-1]["prefill_tokens_computed"] == lines[-1]["prefill_tokens_distinct"]
 
 
+def test_what_the_time_does_not_allow_is_left_out_and_named(capsys):
+    code = main(["--dry-run", "--budget-s", "0"])
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert code == 0
+    assert [line["gpu"] for line in lines] == [
+        *("machine", "kernels agree", "engine agrees", "ceilings", "kernel", "engine")
+    ]
+    assert all(line["left_out"] == "the time was up" for line in lines)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, and it would be used")
 def test_without_a_gpu_it_says_so(capsys):
     code = main([])
