@@ -15,6 +15,7 @@ from engine.narrowing import Limits, narrow
 
 GREEDY_BELOW = 1e-5  # a temperature this low is greedy in fp32
 SPAN = 256  # tokens that are summed up as one at first
+BEST_SPAN = 128  # tokens that are looked at as one, for the best: divides most vocabularies
 
 
 class Draw(NamedTuple):
@@ -67,15 +68,30 @@ def sample(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
     )
     greedy, random = _split(draws)
     if not random:
-        return logits.argmax(dim=-1)
+        return best_tokens(logits)
     if not greedy:
         return _draw(logits, draws)
     tokens = torch.empty(len(draws), dtype=torch.int64, device=logits.device)
     rows = torch.tensor(greedy, device=logits.device)
-    tokens[rows] = logits[rows].argmax(dim=-1)
+    tokens[rows] = best_tokens(logits[rows])
     rows = torch.tensor(random, device=logits.device)
     tokens[rows] = _draw(logits[rows], [draws[row] for row in random])
     return tokens
+
+
+def best_tokens(logits: torch.Tensor) -> torch.Tensor:
+    """The first of each row's best tokens, [num_rows] int64.
+
+    On a CPU to find the best is ten times as fast as to find where it stands: so that is done for
+    spans at first, and then within one.
+    """
+    num_rows, vocab_size = logits.shape
+    if logits.device.type != "cpu" or vocab_size % BEST_SPAN:
+        return logits.argmax(dim=-1)
+    spans = logits.view(num_rows, -1, BEST_SPAN)
+    span = spans.amax(dim=-1).argmax(dim=-1)
+    within = spans[torch.arange(num_rows), span].argmax(dim=-1)
+    return span * BEST_SPAN + within
 
 
 def _split(draws: list[Draw]) -> tuple[list[int], list[int]]:

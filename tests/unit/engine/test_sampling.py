@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engine.narrowing import Limits, narrow
-from engine.sampling import Draw, sample, uniform
+from engine.sampling import Draw, best_tokens, sample, uniform
 
 
 def draw(seed: int = 0, position: int = 0, **values) -> Draw:
@@ -59,6 +59,17 @@ def test_no_temperature_is_greedy(temperature):
     tokens = sample(logits, [draw(seed, temperature=temperature) for seed in range(8)])
 
     assert torch.equal(tokens, logits.argmax(dim=-1))
+
+
+@pytest.mark.parametrize("vocab_size", [128, 1024, 1000])
+def test_the_best_token_is_the_first_of_those_that_are_best(vocab_size):
+    logits = torch.randn(40, vocab_size, generator=torch.Generator().manual_seed(0))
+    logits = logits.round()  # many are equal
+
+    tokens = best_tokens(logits)
+
+    first = [row.tolist().index(row.max().item()) for row in logits]
+    assert tokens.tolist() == first
 
 
 def test_what_shares_the_step_changes_no_token():
