@@ -158,7 +158,7 @@ class Scheduler:
     def _make_room(self, seq: Sequence, num_tokens: int, batch: StepBatch) -> bool:
         """Preempt until the tokens fit.  False if the sequence itself had to go."""
         needed = self._blocks.missing(seq, seq.num_computed_tokens + num_tokens)
-        while needed > self._blocks.num_available:
+        while needed and needed > self._blocks.num_available:
             # Victims come after `seq`, so a chunk already in the step is never revoked.
             victim = self._running.pop()
             self._preempt(victim)
