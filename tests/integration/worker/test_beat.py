@@ -168,11 +168,11 @@ def test_a_process_that_stood_still_past_its_fence_does_not_say_that_it_lived(
 ) -> None:
     """A call that keeps Python's lock stops the beat and the fence with it.  What it ran for must
     count as a death, or it would stop one process after the other for ever."""
-    brief = Rhythm(timedelta(milliseconds=50), timedelta(minutes=5), timedelta(seconds=2))
+    brief = Rhythm(timedelta(seconds=1), timedelta(minutes=5), timedelta(seconds=3))
     beat = beat_of(work, WorkerKind.INFERENCE, holding, rhythm=brief)
     first = beat.incarnation
 
-    stand_still(2.5)
+    stand_still(3.5)  # from before its first beat is due
 
     assert holding.dropped.wait(DEADLINE)
     over = "SELECT beat_until <= now() FROM workers WHERE incarnation = :me"
