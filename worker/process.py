@@ -64,9 +64,15 @@ def stop_by_signal() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
-def end_within(seconds: float) -> None:
-    """End the process by then, whatever still waits on a network: what it holds is rescued."""
-    timer = threading.Timer(seconds, exit_for_restart, ["it could not stop in time"])
+def end_within(seconds: float, *, resign: Callable[[], None]) -> None:
+    """End the process by then, whatever still waits on a network.  `resign` says that what it holds
+    is to be rescued and did not kill it: a store that is down would look like a killer else."""
+
+    def end() -> None:
+        resign()
+        exit_for_restart("it could not stop in time")
+
+    timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
 

@@ -32,7 +32,7 @@ def main() -> None:
         worker.start()
         celery_program.run(program, threads=settings.threads)
     finally:
-        process.end_within(_GRACE)
+        process.end_within(_GRACE, resign=worker.beat.retire)
         worker.stop()
 
 

@@ -52,6 +52,7 @@ class InferenceHolder:
         for held in set(shards) - self._leaving:
             lease = self._held.get(held)
             if lease is not None:
+                self._host.abort(held)  # at once: the rest may wait for another's flush
                 self._hands.submit(self._custody.hand_back, lease)
         self._leaving = set(shards)
 

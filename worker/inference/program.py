@@ -42,5 +42,5 @@ def main(load: Callable[[ModelSettings], BatchEngine]) -> None:
         worker.start()
         celery_program.run(program, threads=_BELL_THREADS)
     finally:
-        process.end_within(grace + _MARGIN)
+        process.end_within(grace + _MARGIN, resign=worker.beat.retire)
         worker.drain(grace)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
@@ -16,6 +17,7 @@ from tests.fixtures.workers import die
 from worker.inference.custody import Custody
 from worker.inference.engine_host import EngineHost
 from worker.inference.held_shards import HeldShards
+from worker.inference.holder import InferenceHolder
 from worker.inference.result_writer import ResultWriter
 from worker.inference.shard_runner import ShardRunner
 from worker.threads import Crew
@@ -35,9 +37,9 @@ class Bench:
         self.engine = ScriptedEngine(self.begun.append)
         self.held = HeldShards(limit=self.engine.room())
         self.host = EngineHost(self.engine, is_held=self.held.is_held, die=die)
-        self._crew = Crew(1, name="writer", die=die)
+        self.crew = Crew(1, name="writer", die=die)
         self._bells = Doorbell(broker_url), Endings(broker_url)
-        writer = ResultWriter(sessions, storage, self._crew)
+        writer = ResultWriter(sessions, storage, self.crew)
         self.custody = Custody(
             sessions,
             self.held,
@@ -54,11 +56,26 @@ class Bench:
             custody=self.custody,
             secrets=pipeline.work.secrets,
         )
+        self.holder = InferenceHolder(
+            self.held,
+            host=self.host,
+            custody=self.custody,
+            hands=self.crew,
+            hang_after=timedelta(minutes=10),
+        )
         self.host.start()
+
+    def hold_up(self, gate: threading.Event) -> None:
+        """Let whatever the crew is to do wait for the gate."""
+
+        def wait() -> None:
+            gate.wait()
+
+        self.crew.submit(wait)
 
     def stop(self) -> None:
         self.host.stop()
-        self._crew.stop()
+        self.crew.stop()
         for bell in self._bells:
             bell.close()
 
@@ -91,3 +108,21 @@ def test_a_shard_that_is_handed_back_while_it_is_started_is_not_computed(
     assert until(lambda: bench.host.room() == bench.host.capacity)  # its inbox is read
     assert (bench.begun, bench.engine.has_work) == ([], False)
     assert work.shard_states(job_id) == ["queued"]
+
+
+def test_a_shard_that_is_to_stop_is_computed_no_more_though_another_is_being_flushed(
+    work: Work, pipeline: Pipeline, bench: Bench
+) -> None:
+    pipeline.submit(input_line("a", "slow 600") + b"\n")
+    pipeline.plan()
+    (lease,) = work.claim(work.add_worker())
+    bench.held.add(lease)
+    bench.runner.start(lease)
+    assert until(lambda: bench.begun)
+    flushed = threading.Event()
+    bench.hold_up(flushed)
+
+    bench.holder.stop([lease.held])
+
+    assert until(lambda: not bench.engine.has_work)
+    flushed.set()
