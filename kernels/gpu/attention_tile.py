@@ -80,7 +80,8 @@ def fold_parts(
     NUM_HEADS: tl.constexpr, HEAD_DIM: tl.constexpr, DIM_TILE: tl.constexpr,
 ):  # fmt: skip
     """Fold what was found for other keys of these rows, in order: a part is its rows' normalised
-    output and lse, as if one key had that value and that score.
+    output and lse, as if one key had that value and that score.  That is the exact merge of
+    Juravsky et al. 2024, arXiv:2402.05099, eq. 5.
 
     num_parts: how many each row has; token_rows: the rows of q
     """

@@ -29,7 +29,11 @@ def paged_attention(
     call = AttentionCall.of(q, k_cache, v_cache, metadata, scale=scale, window=window)
     # Under a window nothing is shared: what two rows both see, each sees from another key on.
     if call.window >= metadata.max_seq_len:
-        call = replace(call, parts=chosen_parts(call))
+        parts = metadata.once(
+            (plan_parts, q.shape[1], k_cache.shape[1:], q.dtype),
+            lambda: plan_parts(call, geometry_of(call)),
+        )
+        return attend(replace(call, parts=parts))
     return attend(call)
 
 
@@ -45,13 +49,8 @@ def attend(call: AttentionCall) -> torch.Tensor:
     return call.out
 
 
-def chosen_parts(call: AttentionCall) -> Parts | None:
-    """A step's, the same for all of its layers; None if nothing is worth being in one."""
-    geometry = geometry_of(call)
-    return call.metadata.once((plan_parts, geometry), lambda: plan_parts(call, geometry))
-
-
 def plan_parts(call: AttentionCall, geometry: Geometry) -> Parts | None:
+    """A step's, the same for all of its layers; None if nothing is worth being in one."""
     step, num_decodes = call.metadata.on_host(), call.metadata.num_decodes
     parts, key_starts = choose_parts(step, num_decodes, geometry)
     return lay_out(parts, key_starts, call.q, heights=geometry.heights) if parts else None

@@ -4,6 +4,8 @@ row's long context.
 One program per item, at most a tile's height of query rows, and per KV head; the tile has a row for
 each query row and head that share the KV head.  It writes normalised outputs and their lse in fp32,
 which the kernel that meets the rows' last keys folds into its softmax: no kernel merges.
+
+Source: one pass for all who share a prefix from Juravsky et al. 2024, arXiv:2402.05099, sec. 3.2.
 """
 
 import torch
