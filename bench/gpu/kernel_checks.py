@@ -18,6 +18,9 @@ from kernels import reference
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
+# Between two orders of the same sums: a unit in the last place of bf16.
+_ALIKE = 2**-7
+
 # Beside twice the plain formula's error, which may happen to be none.
 _ALLOWED = 1e-5
 _EPS = 1e-5
@@ -60,6 +63,13 @@ def require_close(what: str, got: torch.Tensor, plain: torch.Tensor, gold: torch
     allowed = 2 * float((plain.double() - gold).abs().max()) + _ALLOWED
     if not error <= allowed:  # nor if it is NaN
         raise OutputsDiffer(f"{what} in {got.dtype} errs by {error:.3g}; {allowed:.3g} is allowed")
+
+
+def require_alike(what: str, got: torch.Tensor, other: torch.Tensor) -> None:
+    """Two ways to compute the same.  Raises OutputsDiffer."""
+    apart = (got - other).abs().double() - _ALIKE * other.abs().double()
+    if not float(apart.max()) <= _ALIKE:  # nor if it is NaN
+        raise OutputsDiffer(f"{what} gives something else, by {float(apart.max()):.3g}")
 
 
 def _checks(random: Callable[..., torch.Tensor]) -> Iterator[Callable[[], None]]:

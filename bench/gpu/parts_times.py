@@ -10,17 +10,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from bench.errors import OutputsDiffer
 from bench.gpu.attention_step import StepShape, random_step
+from bench.gpu.kernel_checks import require_alike
 from bench.gpu.timing import seconds_per_call
 from kernels.gpu.attention_call import AttentionCall
 from kernels.gpu.attention_parts import Parts
 from kernels.gpu.paged_attention import attend, geometry_of, plan_parts
 from kernels.gpu.part_attention import launch_parts
 from kernels.gpu.sharing import WORTH_A_LAUNCH
-
-# Of bf16, of which the outputs are sums of some.
-_ALLOWED = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +122,7 @@ def _call(shape: StepShape, dtype: torch.dtype, device: torch.device) -> Attenti
 
 def _seconds(call: AttentionCall, parts: Parts, device: torch.device) -> tuple[float, float]:
     in_parts = replace(call, parts=parts)
-    error = float((attend(call).clone() - attend(in_parts)).abs().max())
-    if not error <= _ALLOWED:  # nor if it is NaN
-        raise OutputsDiffer(f"attention in parts differs by {error:.3g}")
+    require_alike("attention in parts", attend(call).clone(), attend(in_parts))
     return (
         seconds_per_call(lambda: attend(call), device),
         seconds_per_call(lambda: attend(in_parts), device),

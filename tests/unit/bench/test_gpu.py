@@ -8,7 +8,7 @@ import torch
 from bench.errors import OutputsDiffer
 from bench.gpu.__main__ import main
 from bench.gpu.attention_step import StepShape, random_step
-from bench.gpu.kernel_checks import compare
+from bench.gpu.kernel_checks import compare, require_alike
 from bench.gpu.random_model import LLAMA_8B
 from bench.gpu.roofline import Card, Load, request_seconds
 from kernels import reference
@@ -66,6 +66,17 @@ def test_an_op_that_gives_nan_is_refused():
 
     with pytest.raises(OutputsDiffer, match="silu_mul"):
         compare(silu_mul, reference.silu_mul, torch.randn(3, 64))
+
+
+def test_two_ways_that_differ_by_more_than_rounding_are_refused():
+    out = torch.randn(3, 64)
+
+    require_alike("a tile", out.bfloat16(), out.bfloat16() * (1 + 2**-9))
+
+    with pytest.raises(OutputsDiffer, match="a tile gives something else, by"):
+        require_alike("a tile", out, out + 0.1)
+    with pytest.raises(OutputsDiffer, match="by nan"):
+        require_alike("a tile", out / 0 * 0, out)
 
 
 def test_sequences_of_a_step_have_the_shared_blocks_and_no_other_in_common():
