@@ -86,10 +86,10 @@ def engine_times(
         _, tokenizer = open_model(name)
         for trial in model.trials:
             task = make_task(_requests(trial, model.shape.vocabulary), tokenizer)
+            _free(device)
             busy = _warm_up(name, task, model, device)
             _free(device)
             run = run_once(name, task, precision=model.precision, device=str(device))
-            _free(device)
             each = request_seconds(model.shape, trial.load, card, itemsize=model.dtype.itemsize)
             figures = _figures(trial, task, run, trial.requests * each)
             yield {"model": model.name, **figures, "gpu_busy_share": busy}
@@ -105,7 +105,7 @@ def _warm_up(name: str, task: Task, model: Model, device: torch.device) -> float
 
 
 def _free(device: torch.device) -> None:
-    """What the engine before had, for the next one asks the card how much there is."""
+    """What was there before, for an engine asks the card how much there is."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
