@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import torch
 
+from engine.narrowing import best
+
 
 class TokenLogprobs(NamedTuple):
     """logprob: the chosen token's; top: (token, logprob) of the best ones, the best first."""
@@ -30,10 +32,10 @@ class Likelihoods:
 
     def of(self, tokens: Sequence[int]) -> dict[int, TokenLogprobs]:
         """tokens: what was chosen in every row of the step.  Returns what its rows asked for."""
-        best = self._logprobs.topk(max(self._wanted.values()), dim=-1)
+        ranked, found = best(self._logprobs, max(self._wanted.values()))
         chosen = torch.tensor([tokens[row] for row in self._wanted], device=self._logprobs.device)
         logprobs = self._logprobs.gather(1, chosen[:, None]).squeeze(1).tolist()
-        ids, values = best.indices.tolist(), best.values.tolist()
+        ids, values = found.tolist(), ranked.tolist()
         return {
             row: TokenLogprobs(
                 tokens[row],

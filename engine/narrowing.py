@@ -44,7 +44,7 @@ def narrow(weights: torch.Tensor, limits: Limits, totals: torch.Tensor) -> Itera
     rows = torch.arange(len(weights), device=weights.device)
     for count in (*(few for few in FEW if few < vocab_size), vocab_size):
         left = weights if len(rows) == len(weights) else weights[rows]
-        ranked, ids = _best(left, count)
+        ranked, ids = best(left, count)
         least, enough = _least_kept(
             ranked, limits.of(rows), totals[rows], everything=count == vocab_size
         )
@@ -54,7 +54,7 @@ def narrow(weights: torch.Tensor, limits: Limits, totals: torch.Tensor) -> Itera
             return
 
 
-def _best(weights: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+def best(weights: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The best `count` weights of each row, the best first, and their tokens.
 
     Where they are few, they are sought in those spans alone whose best are best.
