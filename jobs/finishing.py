@@ -19,7 +19,7 @@ from jobs.models import JobKind, JobState
 @dataclass(frozen=True, slots=True)
 class FinalizeLease:
     """The right to write a job's files and end it.  `planned`: it reached in_progress; `overdue`:
-    to write them has been tried for an hour."""
+    some of its results cannot be read for an hour."""
 
     job_id: UUID
     attempt: int
@@ -119,8 +119,13 @@ _BEGIN = text("""
     RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.kind,
               coalesce(j.ends_as, 'completed') AS ends_as, j.total,
               j.in_progress_at IS NOT NULL AS planned,
-              j.finalizing_at < now() - interval '1 hour' AS overdue,
+              coalesce(j.damaged_since < now() - interval '1 hour', false) AS overdue,
               j.output_expires_after, j.output_prefix
+""")
+
+_NOTE_DAMAGE = text("""
+    UPDATE jobs SET damaged_since = now()
+     WHERE id = :job_id AND owner = :owner AND attempt = :attempt AND damaged_since IS NULL
 """)
 
 _RIPE = text("""
@@ -223,6 +228,12 @@ def begin(session: Session, me: UUID, *, careful: bool = False) -> FinalizeLease
         return None
     kinds = {"kind": JobKind(row["kind"]), "ends_as": JobState(row["ends_as"])}
     return FinalizeLease(**{**row, **kinds})
+
+
+def note_damage(session: Session, lease: FinalizeLease) -> None:
+    """Remember since when results of the job cannot be read."""
+    values = {"job_id": lease.job_id, "owner": lease.owner, "attempt": lease.attempt}
+    session.execute(_NOTE_DAMAGE, values)
 
 
 def tally(session: Session, job_id: UUID) -> Tally:

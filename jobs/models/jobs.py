@@ -46,6 +46,7 @@ class Job(Base):
     created_at: Mapped[datetime] = created_at_now()
     in_progress_at: Mapped[datetime | None]
     finalizing_at: Mapped[datetime | None]
+    damaged_since: Mapped[datetime | None]  # some of its results cannot be read
     cancelling_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
     expires_at: Mapped[datetime]

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from jobs import finalizing, finishing, lines, locations, metrics
 from jobs.database import Sessions
-from jobs.errors import StorageRefused
+from jobs.errors import SegmentDamaged, StorageRefused
 from jobs.finalizing import FinalRow, Window
 from jobs.finishing import FileDraft, FinalizeLease
 from jobs.models import JobKind, JobState
@@ -71,12 +71,20 @@ class Finalizer:
             if lease.kind is JobKind.BATCH and lease.planned:
                 if lease.overdue:
                     write_off(self._sessions, self._storage, lease)
-                self._copy_lines(lease, output, errors)
-                self._check(lease, output, errors)
+                self._copy(lease, output, errors)
             drafts = self._upload(lease, output, "output"), self._upload(lease, errors, "error")
         with self._sessions.begin() as session:
             finishing.finish(session, lease, output=drafts[0], errors=drafts[1])
         log.info("job ended", extra={"job_id": str(lease.job_id), "state": lease.ends_as})
+
+    def _copy(self, lease: FinalizeLease, output: Spool, errors: Spool) -> None:
+        try:
+            self._copy_lines(lease, output, errors)
+            self._check(lease, output, errors)
+        except (SegmentDamaged, FilesDisagree):
+            with self._sessions.begin() as session:
+                finishing.note_damage(session, lease)
+            raise
 
     def _copy_lines(self, lease: FinalizeLease, output: Spool, errors: Spool) -> None:
         windows = finalizing.windows(self._sessions, lease.job_id)

@@ -168,6 +168,7 @@ def test_no_result_is_said_to_be_lost_while_s3_does_not_answer(
 
     with pytest.raises(GivenUp):
         Finalizer(work.sessions, elsewhere, control_hands(work)).finalize_next()
+    assert work.scalar("SELECT damaged_since IS NULL FROM jobs")
     make_due(work)
     Finalizer(work.sessions, storage, control_hands(work)).finalize_next()
 
