@@ -1,8 +1,9 @@
 """Where a request's tokens are the same to the last bit whatever shares its steps.
 
 The compiled CPU kernels sum every row in one order, however many rows there are, however a prompt
-is cut into chunks and whether or not its prefix is shared.  So there is nothing to switch on, and
-nothing to pay: to ask for it is to be refused where it would not hold.
+is cut into chunks and whether or not its prefix is shared; in int8 each row has a scale of its own.
+So there is nothing to switch on, and nothing to pay: to ask for it is to be refused where it would
+not hold.
 """
 
 import torch
@@ -13,9 +14,9 @@ from kernels import native
 
 def why_not_deterministic(device: torch.device, dtype: torch.dtype) -> str | None:
     """One sentence, or None where it holds."""
-    if device.type != "cpu" or dtype != torch.float32:
+    if device.type != "cpu" or dtype not in (torch.float32, torch.int8):
         name = str(dtype).removeprefix("torch.")
-        return f"deterministic holds on a CPU in fp32 alone, not on {device} in {name}"
+        return f"deterministic holds on a CPU in fp32 and int8 alone, not on {device} in {name}"
     if native.library() is None:
         return "deterministic needs the compiled CPU kernels, which want gcc and AVX2"
     return None

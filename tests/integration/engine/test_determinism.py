@@ -57,47 +57,64 @@ def bits(completion):
     ]
 
 
-def engine(model_dir, **settings):
-    return load(model_dir, deterministic=True, **({"kv_cache_bytes": KV_BYTES} | settings))
+class Engines:
+    """Of one model; precision: what their weights are in."""
+
+    def __init__(self, folder, precision):
+        self._folder = folder
+        self._precision = precision
+
+    @property
+    def kv_bytes_per_token(self):
+        return 2 * 2 * 2 * 32 * (2 if self._precision == "int8" else 4)
+
+    def __call__(self, **settings):
+        settings = {"kv_cache_bytes": KV_BYTES} | settings
+        return load(self._folder, deterministic=True, precision=self._precision, **settings)
 
 
-def in_a_crowd(model_dir, mine):
-    return engine(model_dir).generate([*others(9), mine])[-1]
+@pytest.fixture(params=["fp32", "int8"])
+def engine(request, model_dir):
+    return Engines(model_dir, request.param)
 
 
-def in_small_chunks(model_dir, mine):
-    small = engine(model_dir, max_num_batched_tokens=11, max_num_seqs=4)
+def in_a_crowd(engine, mine):
+    return engine().generate([*others(9), mine])[-1]
+
+
+def in_small_chunks(engine, mine):
+    small = engine(max_num_batched_tokens=11, max_num_seqs=4)
     return small.generate([*others(5), mine])[-1]
 
 
-def beside_its_own_group(model_dir, mine):
-    return engine(model_dir).generate([*others(9, head=SYSTEM), mine])[-1]
+def beside_its_own_group(engine, mine):
+    return engine().generate([*others(9, head=SYSTEM), mine])[-1]
 
 
-def with_its_prefix_cached(model_dir, mine):
-    llm = engine(model_dir)
+def with_its_prefix_cached(engine, mine):
+    llm = engine()
     llm.generate([request("first", PROMPT[:-5], max_tokens=2)])
     completion = llm.generate([mine])[0]
     assert completion.cached_tokens > 0
     return completion
 
 
-def with_its_prompt_cached_whole(model_dir, mine):
-    llm = engine(model_dir)
+def with_its_prompt_cached_whole(engine, mine):
+    llm = engine()
     llm.generate([request("first", PROMPT, max_tokens=2, ignore_eos=True)])
     return llm.generate([mine])[0]
 
 
-def as_one_of_several_choices(model_dir, mine):
-    return engine(model_dir).generate(list(choices(mine, 5)))[0]
+def as_one_of_several_choices(engine, mine):
+    return engine().generate(list(choices(mine, 5)))[0]
 
 
-def in_smaller_blocks(model_dir, mine):
-    return engine(model_dir, block_size=4).generate([*others(3), mine])[-1]
+def in_smaller_blocks(engine, mine):
+    return engine(block_size=4).generate([*others(3), mine])[-1]
 
 
-def preempted(model_dir, mine):
-    llm = engine(model_dir, kv_cache_bytes=2 * 2 * 2 * 32 * 4 * 464, max_model_len=300)
+def preempted(engine, mine):
+    llm = engine(kv_cache_bytes=464 * engine.kv_bytes_per_token, max_model_len=300)
     teach_short_outputs(llm)
     elder = request("elder", [1] * 200, max_tokens=60, ignore_eos=True)
     completion = llm.generate([elder, mine])[-1]
@@ -119,10 +136,10 @@ COMPANY = [
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("company", COMPANY)
-def test_a_request_gives_the_same_bits_in_any_company(model_dir, company, kind):
-    [alone] = engine(model_dir).generate([asked(kind)])
+def test_a_request_gives_the_same_bits_in_any_company(engine, company, kind):
+    [alone] = engine().generate([asked(kind)])
 
-    found = company(model_dir, asked(kind))
+    found = company(engine, asked(kind))
 
     assert bits(found) == bits(alone)
 
