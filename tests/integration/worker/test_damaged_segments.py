@@ -111,7 +111,7 @@ def test_a_row_that_names_no_line_of_its_segment_is_not_published(
     assert work.scalar("SELECT state FROM jobs") == "finalizing"
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, None], ids=str)
+@pytest.mark.parametrize("damage", [*DAMAGES, None])
 @pytest.mark.law("P23")
 def test_results_that_stay_lost_for_an_hour_are_named_and_the_batch_ends(
     work: Work, storage: Storage, damage: Damage | None
@@ -175,7 +175,7 @@ def test_no_result_is_said_to_be_lost_while_s3_does_not_answer(
     assert work.scalar("SELECT ROW(state, completed, failed)::text FROM jobs") == "(completed,4,0)"
 
 
-@pytest.mark.parametrize("damage", [*DAMAGES, None], ids=str)
+@pytest.mark.parametrize("damage", [*DAMAGES, None])
 def test_what_an_earlier_batch_has_lost_is_not_reused_and_runs_again(
     pipeline: Pipeline, damage: Damage | None
 ) -> None:
