@@ -13,7 +13,6 @@ from bench.errors import BenchFailed
 from bench.gpu import engine_check, engine_times, kernel_times
 from bench.gpu.kernel_checks import check_kernels
 from engine.errors import EngineError
-from kernels.settings import INTERPRETED
 
 _DTYPE = torch.bfloat16
 # What a session on a borrowed card allows, less what may be under way when it is over.
@@ -49,22 +48,18 @@ def _sections(device: torch.device, *, dry: bool) -> Iterator[tuple[str, Lines]]
     ceilings = kernel_times.ceilings(sizes, _DTYPE, device)
     yield "ceilings", [ceilings]
     yield "kernel", kernel_times.kernel_times(sizes, _DTYPE, device, **ceilings)
-    yield from _of_triton(device, dry=dry)
+    if device.type == "cuda":
+        yield from _of_triton(device)
     for model in models:
         yield "engine", engine_times.engine_times(model, device, **ceilings)
 
 
-def _of_triton(device: torch.device, *, dry: bool) -> Iterator[tuple[str, Lines]]:
-    """What can only be told where its kernels run."""
-    if device.type != "cuda" and not INTERPRETED:
-        return
-    # Imported here: a machine without a GPU need not have Triton.
+def _of_triton(device: torch.device) -> Iterator[tuple[str, Lines]]:
+    """What can only be told where its kernels run; a machine without a GPU need not have it."""
     from bench.gpu import parts_times, tile_times
 
-    sizes = parts_times.SMALL if dry else parts_times.LARGE
-    yield "parts", parts_times.parts_times(sizes, _DTYPE, device)
-    trials = tile_times.SMALL if dry else tile_times.LARGE
-    yield "tiles", tile_times.tile_times(trials, _DTYPE, device)
+    yield "parts", parts_times.parts_times(parts_times.LARGE, _DTYPE, device)
+    yield "tiles", tile_times.tile_times(tile_times.LARGE, _DTYPE, device)
 
 
 def _tell(what: str, lines: Lines, *, end: float) -> None:

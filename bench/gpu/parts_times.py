@@ -42,16 +42,6 @@ LARGE = PartSizes(
     contexts=((1, 2048), (1, 32768), (8, 8192), (32, 4096)),
     pieces=(256, 512, 1024),
 )
-SMALL = PartSizes(
-    groups=(2, 5),
-    shared=(32,),
-    own=8,
-    contexts=((1, 130),),
-    pieces=(64,),
-    heads=4,
-    kv_heads=2,
-    head_dim=16,
-)
 
 
 class Trial(NamedTuple):

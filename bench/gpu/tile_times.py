@@ -52,13 +52,6 @@ LARGE = (
         ),
     ),
 )
-SMALL = (
-    TileTrial(
-        "decodes",
-        StepShape(decodes=(40, 40), shared=32, heads=4, kv_heads=2, head_dim=16),
-        ({}, {"keys": 32}),
-    ),
-)
 
 
 def tile_times(

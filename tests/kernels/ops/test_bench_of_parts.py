@@ -8,14 +8,20 @@ from kernels.settings import INTERPRETED
 if not INTERPRETED:
     pytest.skip("no Triton here: C computes, or PyTorch", allow_module_level=True)
 
-from bench.gpu import parts_times, tile_times
-from bench.gpu.parts_times import Trial, least_worth
+from bench.gpu.attention_step import StepShape
+from bench.gpu.parts_times import PartSizes, Trial, least_worth, parts_times
+from bench.gpu.tile_times import TileTrial, tile_times
 
 CPU = torch.device("cpu")
+HEADS = {"heads": 4, "kv_heads": 2, "head_dim": 16}
 
 
 def test_parts_are_timed_beside_the_whole_and_a_rule_is_drawn_from_it():
-    lines = list(parts_times.parts_times(parts_times.SMALL, torch.float32, CPU))
+    sizes = PartSizes(
+        groups=(2, 5), shared=(32,), own=8, contexts=((1, 130),), pieces=(64,), **HEADS
+    )
+
+    lines = list(parts_times(sizes, torch.float32, CPU))
 
     assert [(line.get("group"), line.get("decodes")) for line in lines] == [
         (2, None),
@@ -27,7 +33,10 @@ def test_parts_are_timed_beside_the_whole_and_a_rule_is_drawn_from_it():
 
 
 def test_tiles_of_every_size_give_the_same():
-    lines = list(tile_times.tile_times(tile_times.SMALL, torch.float32, CPU))
+    shape = StepShape(decodes=(40, 40), shared=32, **HEADS)
+    trial = TileTrial("decodes", shape, ({}, {"keys": 32}))
+
+    lines = list(tile_times([trial], torch.float32, CPU))
 
     assert [line["tiles"] for line in lines] == [{}, {"keys": 32}]
     assert all(line["us"] > 0 for line in lines)
