@@ -13,12 +13,18 @@ from bench.gpu.parts_times import PartSizes, Trial, least_worth, parts_times
 from bench.gpu.tile_times import TileTrial, tile_times
 
 CPU = torch.device("cpu")
-HEADS = {"heads": 4, "kv_heads": 2, "head_dim": 16}
 
 
 def test_parts_are_timed_beside_the_whole_and_a_rule_is_drawn_from_it():
     sizes = PartSizes(
-        groups=(2, 5), shared=(32,), own=8, contexts=((1, 130),), pieces=(64,), **HEADS
+        groups=(2, 5),
+        shared=(32,),
+        own=8,
+        contexts=((1, 130),),
+        pieces=(64,),
+        heads=4,
+        kv_heads=2,
+        head_dim=16,
     )
 
     lines = list(parts_times(sizes, torch.float32, CPU))
@@ -33,7 +39,7 @@ def test_parts_are_timed_beside_the_whole_and_a_rule_is_drawn_from_it():
 
 
 def test_tiles_of_every_size_give_the_same():
-    shape = StepShape(decodes=(40, 40), shared=32, **HEADS)
+    shape = StepShape(decodes=(40, 40), shared=32, heads=4, kv_heads=2, head_dim=16)
     trial = TileTrial("decodes", shape, ({}, {"keys": 32}))
 
     lines = list(tile_times([trial], torch.float32, CPU))
