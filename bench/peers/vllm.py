@@ -37,6 +37,7 @@ class Vllm:
     def preferred(self, prompt: list[int]) -> list[int]:
         asked = _greedy(1)
         asked.prompt_logprobs = 1
+        self._llm.reset_prefix_cache()  # of tokens that it finds there it tells nothing true
         [found] = self._llm.generate([{"prompt_token_ids": prompt}], [asked], use_tqdm=False)
         ranked = [_best(each) for each in found.prompt_logprobs[1:]]  # nothing is before the first
         return [*ranked, found.outputs[0].token_ids[0]]
