@@ -121,7 +121,7 @@ void gm_linear_int8(struct member *me, int32_t rows, const struct linear_int8 *o
         of->units[row] =
             narrow(of->x + row * inputs, of->narrowed + row * inputs, inputs, of->limit);
     wait_for_all(me);
-    const struct tiling tiling = cut(rows, rows, of->result.outputs);
+    const struct tiling tiling = cut(rows, rows ? rows : 1, of->result.outputs);
     for (int task; (task = next_task(me)) < tiling.tasks;) {
         const struct part columns = tile_of(&tiling, task).columns;
         for (int from = columns.from; from < columns.to; from += COLUMNS)

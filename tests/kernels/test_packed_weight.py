@@ -62,6 +62,13 @@ def test_inputs_that_are_no_multiple_of_anything():
 
 
 @pytest.mark.parametrize("pack", [packed_fp32, packed_int8])
+def test_no_rows_are_no_product(pack):
+    x, weight, bias = make((32, 5), 0, biased=True)
+
+    assert pack(weight, bias)(x).shape == (0, 5)
+
+
+@pytest.mark.parametrize("pack", [packed_fp32, packed_int8])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_row_is_the_same_bit_for_bit_whatever_its_neighbours(pack, shape):
     x, weight, bias = make(shape, 131, biased=True)
