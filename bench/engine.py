@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.ceiling import peak_gflops
-from bench.engine_run import Run, Task, make_task, run_once
+from bench.engine_run import Run, Task, open_task, run_once
 from bench.errors import BenchFailed, OutputsDiffer
 from bench.floor import Shape, Work, operations
 from bench.forced import ForcedAgreement, forced_agreement
 from bench.reference import Agreement, Answer, compare, dense_model
 from bench.stopwatch import peak_rss_gib
-from bench.workloads import open_workload
 from engine.opening import open_model
 from engine.requests import SamplingParams
 from engine.weights.checkpoint import Checkpoint
@@ -47,8 +46,7 @@ def bench_engine(
     workload: a file, or one of W1, W2, W3
     tell: is told what is being done
     """
-    checkpoint, tokenizer = open_model(model)
-    task = make_task(open_workload(workload, tokenizer), tokenizer)
+    task = open_task(model, workload)
     tell("measuring the machine")
     peaks = [peak_gflops()] if options.ceiling else []
     tell("running")
@@ -56,6 +54,7 @@ def bench_engine(
     memory = peak_rss_gib()  # before the reference is loaded, which is not ours
     peaks += [peak_gflops()] if options.ceiling else []
     tell("comparing with the reference")
+    checkpoint, _ = open_model(model)
     reference = dense_model(checkpoint)
     agreement = check_answers(reference, task, run, options)
     forced = check_precision(checkpoint, reference, task, options)

@@ -7,8 +7,10 @@ from typing import Any, cast
 from bench.errors import BenchFailed, OutputsDiffer
 from bench.figures import Pass
 from bench.stopwatch import Stopwatch
+from bench.workloads import open_workload
 from engine.config import Precision
 from engine.llm import LLM
+from engine.opening import open_model
 from engine.requests import Completion, Prompt, Request, SamplingParams
 from engine.tokenizer import Tokenizer
 
@@ -57,6 +59,15 @@ class Run:
             "prefill_tokens_computed": self.prefill_tokens_computed,
             "prefill_tokens_logical": self.prefill_tokens_logical,
         }
+
+
+def open_task(model: str, workload: str) -> Task:
+    """What a workload, a file or one of W1, W2, W3, asks of a model.
+
+    Nothing of the model is kept, for it would count as memory of the engine's.
+    """
+    _, tokenizer = open_model(model)
+    return make_task(open_workload(workload, tokenizer), tokenizer)
 
 
 def make_task(requests: list[Request], tokenizer: Tokenizer) -> Task:

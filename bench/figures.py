@@ -26,7 +26,7 @@ class Pass:
             "requests": self.requests,
             "prompt_tokens": self.prompt_tokens,
             "output_tokens_got": self.output_tokens,
-            "wall_s": round(self.wall_s, 2),
+            "wall_s": round(self.wall_s, 4),
             "out_tok_s": round(self.output_tokens / self.wall_s, 1),
             "total_tok_s": round((self.prompt_tokens + self.output_tokens) / self.wall_s, 1),
             "peak_rss_gib": round(self.peak_rss_gib, 2),

@@ -10,12 +10,10 @@ import json
 import sys
 from pathlib import Path
 
-from bench.engine_run import make_task, run_once
+from bench.engine_run import open_task, run_once
 from bench.errors import BenchFailed
 from bench.stopwatch import peak_rss_gib
-from bench.workloads import open_workload
 from engine.errors import EngineError
-from engine.opening import open_model
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -27,8 +25,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    _, tokenizer = open_model(args.model)
-    task = make_task(open_workload(args.workload, tokenizer), tokenizer)
+    task = open_task(args.model, args.workload)
     run = run_once(args.model, task, precision=args.precision)
     if args.answers is not None:
         lines = [json.dumps(completion.token_ids) + "\n" for completion in run.completions]

@@ -51,6 +51,8 @@ def load_engine(
     give_back_freed_memory()
     loaded = load_model(checkpoint, device=device, dtype=dtype)
     give_back_freed_memory()
+    if settings.get("deterministic", False):
+        refuse_unless_deterministic(loaded.shape, device, dtype)
     config = resolve_config(settings, loaded.shape, device=device, dtype=dtype)
     for line in _report(model, loaded, config):
         on_report(line)
@@ -85,8 +87,6 @@ def put_together(
 def _settle_device(settings: EngineSettings) -> tuple[torch.device, torch.dtype]:
     device = resolve_device(settings)
     dtype = resolve_dtype(settings, device)
-    if settings.get("deterministic", False):
-        refuse_unless_deterministic(device, dtype)
     if device.type == "cpu":
         torch.set_num_threads(len(os.sched_getaffinity(0)))
     return device, dtype
@@ -135,5 +135,5 @@ def _report(name: str, model: Decoder, config: EngineConfig) -> list[str]:
         f"KV cache: {kv_bytes / 1024**3:.2f} GiB, {config.num_blocks} blocks of "
         f"{config.block_size} tokens, {config.num_kv_tokens} tokens; maximum concurrency for "
         f"{config.max_model_len} tokens per request: {config.max_concurrency:.1f}x",
-        determinism_report(model.device, config.dtype),
+        determinism_report(model.shape, model.device, config.dtype),
     ]

@@ -3,12 +3,13 @@
 Tuned for fp32.  What a kernel cannot do, a size or a type, PyTorch does (`kernels.cpu`).
 """
 
-from kernels.native.kv_cache import can_cache, view_k, view_v
+from kernels.native.kv_cache import can_attend, can_cache, view_k, view_v
 from kernels.native.library import library
 from kernels.native.paged_attention import paged_attention
 from kernels.native.program import record
 from kernels.native.rowwise import (
     add_rms_norm,
+    can_gate,
     gelu_mul,
     rms_norm,
     rotary_embedding,
@@ -18,7 +19,9 @@ from kernels.native.rowwise import (
 
 __all__ = [
     "add_rms_norm",
+    "can_attend",
     "can_cache",
+    "can_gate",
     "gelu_mul",
     "library",
     "paged_attention",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
+from kernels.native.library import MAX_VECTORS
 from kernels.native.structures import FP16, FP32
 
 DTYPES = {torch.float32: FP32, torch.float16: FP16}
@@ -18,6 +19,12 @@ LANES = 8
 def can_cache(shape: Sequence[int], dtype: torch.dtype) -> bool:
     """shape: [num_blocks, block_size, kv_heads, head_dim]"""
     return dtype in DTYPES and shape[3] % LANES == 0 and shape[3] <= MAX_DIM
+
+
+def can_attend(num_heads: int, num_kv_heads: int, head_dim: int) -> bool:
+    """Whether the C attends, or leaves it to PyTorch."""
+    fits = head_dim % LANES == 0 and head_dim <= MAX_DIM
+    return fits and num_heads <= MAX_VECTORS * num_kv_heads
 
 
 def view_k(memory: torch.Tensor, shape: tuple[int, int, int, int]) -> torch.Tensor:

@@ -8,8 +8,7 @@ import torch
 
 from kernels import cpu
 from kernels.attention_metadata import AttentionMetadata
-from kernels.native.kv_cache import DTYPES, is_ours
-from kernels.native.library import MAX_VECTORS
+from kernels.native.kv_cache import DTYPES, can_attend, is_ours
 from kernels.native.program import compute, empty, of_step
 from kernels.native.segments import Segments, cut_into_segments
 from kernels.native.structures import floats, integers, pointers
@@ -47,7 +46,7 @@ def paged_attention(
     scale: float,
     window: int | None,
 ) -> torch.Tensor:
-    if not (is_ours(k_cache, v_cache) and q.shape[1] <= MAX_VECTORS * k_cache.shape[2]):
+    if not (is_ours(k_cache, v_cache) and can_attend(q.shape[1], *k_cache.shape[2:])):
         return cpu.paged_attention(q, k_cache, v_cache, metadata, scale=scale, window=window)
     num_tokens, num_heads, dim = q.shape
     _, block_size, kv_heads, _ = k_cache.shape

@@ -77,15 +77,20 @@ def add_rms_norm(
 
 
 def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
-    if not _can(gate_up, gate_up.shape[1] // 2):
+    if not (gate_up.dtype == torch.float32 and can_gate(gate_up.shape[1] // 2)):
         return cpu.silu_mul(gate_up)
     return _gate("gm_silu_mul", gate_up)
 
 
 def gelu_mul(gate_up: torch.Tensor) -> torch.Tensor:
-    if not _can(gate_up, gate_up.shape[1] // 2):
+    if not (gate_up.dtype == torch.float32 and can_gate(gate_up.shape[1] // 2)):
         return cpu.gelu_mul(gate_up)
     return _gate("gm_gelu_mul", gate_up)
+
+
+def can_gate(size: int) -> bool:
+    """Whether the C opens gates of that size, or PyTorch does."""
+    return size % LANES == 0
 
 
 def _gate(name: str, gate_up: torch.Tensor) -> torch.Tensor:

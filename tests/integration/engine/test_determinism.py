@@ -149,6 +149,22 @@ def test_determinism_is_refused_where_it_cannot_be_kept(tiny_model_dir):
         load(tiny_model_dir, deterministic=True, precision="bf16")
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"head_dim": 20},
+        {"head_dim": 272},
+        {"hidden_size": 776, "num_attention_heads": 97, "num_key_value_heads": 1, "head_dim": 8},
+        {"intermediate_size": 100},
+    ],
+)
+def test_sizes_that_pytorch_computes_are_refused(tmp_path, sizes):
+    write_tiny_model(tmp_path, **sizes)
+
+    with pytest.raises(ModelUnusable, match="deterministic holds for sizes"):
+        load(tmp_path, deterministic=True)
+
+
 def test_startup_says_whether_results_depend_on_company(tiny_model_dir):
     from engine.loading import load_engine
 
