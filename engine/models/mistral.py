@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from engine.models.decoder import Decoder
+from engine.models.decoder import Decoder, DecoderLayer
 from engine.models.parts import read_attention, read_decoder, read_layer, read_rotary
 from engine.models.rope import parse_rope
 from engine.models.shape import parse_shape, refuse_unless
@@ -23,9 +23,10 @@ def load_mistral(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.d
     shape = replace(parse_shape(config), window=window)
     reader = WeightReader(checkpoint, device=device, dtype=dtype)
     rotary = read_rotary(reader, shape, parse_rope(config))
-    layers = []
-    for index in range(shape.num_layers):
+
+    def layer(index: int) -> DecoderLayer:
         prefix = f"model.layers.{index}"
         attention = read_attention(reader, shape, prefix, place=rotary, window=window)
-        layers.append(read_layer(reader, shape, prefix, attention))
-    return read_decoder(reader, shape, layers)
+        return read_layer(reader, shape, prefix, attention)
+
+    return read_decoder(reader, shape, layer)

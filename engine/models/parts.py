@@ -3,7 +3,7 @@
 Matrices that are always applied to the same input are fused.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -20,20 +20,31 @@ from kernels import silu_mul
 
 
 def read_decoder(
-    reader: WeightReader, shape: ModelShape, layers: Sequence[DecoderLayer]
+    reader: WeightReader, shape: ModelShape, layer: Callable[[int], DecoderLayer]
 ) -> Decoder:
-    """The plain frame: embeddings as they are, one last norm, a head of its own or tied."""
+    """The plain frame: embeddings as they are, one last norm, a head of its own or tied.
+
+    layer: reads the layer of a number
+    """
+    # First the largest: while it is converted it is in memory several times.
+    embed, head = _read_ends(reader, shape)
+    return Decoder(
+        shape,
+        [layer(index) for index in range(shape.num_layers)],
+        embed=embed,
+        final_norm=reader.read("model.norm.weight", shape.hidden_size),
+        head=head,
+    )
+
+
+def _read_ends(
+    reader: WeightReader, shape: ModelShape
+) -> tuple[Callable[[torch.Tensor], torch.Tensor], Linear]:
     embedding = read_embedding(reader, shape)
     head = read_head(reader, shape, embedding)
     # A tied head keeps the embeddings already; not to keep them twice saves their memory.
     rows = head.rows if shape.tied_head else None
-    return Decoder(
-        shape,
-        layers,
-        embed=rows or partial(F.embedding, weight=embedding),
-        final_norm=reader.read("model.norm.weight", shape.hidden_size),
-        head=head,
-    )
+    return rows or partial(F.embedding, weight=embedding), head
 
 
 def read_embedding(reader: WeightReader, shape: ModelShape) -> torch.Tensor:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from engine.models.attention import NormedHeads
-from engine.models.decoder import Decoder
+from engine.models.decoder import Decoder, DecoderLayer
 from engine.models.parts import read_attention, read_decoder, read_layer, read_rotary
 from engine.models.rope import parse_rope
 from engine.models.shape import parse_shape, refuse_unless
@@ -23,8 +23,8 @@ def load_qwen3(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dty
     shape = replace(shape, window=widest(windows))
     reader = WeightReader(checkpoint, device=device, dtype=dtype)
     rotary = read_rotary(reader, shape, parse_rope(config))
-    layers = []
-    for index, window in enumerate(windows):
+
+    def layer(index: int) -> DecoderLayer:
         prefix = f"model.layers.{index}"
         place = NormedHeads(
             rotary,
@@ -32,6 +32,7 @@ def load_qwen3(checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dty
             k_weight=reader.read(f"{prefix}.self_attn.k_norm.weight", shape.head_dim),
             eps=shape.rms_norm_eps,
         )
-        attention = read_attention(reader, shape, prefix, place=place, window=window)
-        layers.append(read_layer(reader, shape, prefix, attention))
-    return read_decoder(reader, shape, layers)
+        attention = read_attention(reader, shape, prefix, place=place, window=windows[index])
+        return read_layer(reader, shape, prefix, attention)
+
+    return read_decoder(reader, shape, layer)
