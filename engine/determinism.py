@@ -23,7 +23,7 @@ def why_not_deterministic(
     if native.library() is None:
         return "deterministic needs the compiled CPU kernels, which want gcc and AVX2"
     fits = native.can_attend(shape.num_heads, shape.num_kv_heads, shape.head_dim)
-    if not (fits and native.can_gate(shape.intermediate_size)):
+    if not (fits and native.can_compute_rows(shape.intermediate_size)):
         return (
             f"deterministic holds for sizes that the compiled CPU kernels have, not for a head_dim "
             f"of {shape.head_dim}, {shape.num_heads} heads on {shape.num_kv_heads} and an "

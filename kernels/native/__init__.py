@@ -9,7 +9,7 @@ from kernels.native.paged_attention import paged_attention
 from kernels.native.program import record
 from kernels.native.rowwise import (
     add_rms_norm,
-    can_gate,
+    can_compute_rows,
     gelu_mul,
     rms_norm,
     rotary_embedding,
@@ -21,7 +21,7 @@ __all__ = [
     "add_rms_norm",
     "can_attend",
     "can_cache",
-    "can_gate",
+    "can_compute_rows",
     "gelu_mul",
     "library",
     "paged_attention",

@@ -9,22 +9,24 @@ from collections.abc import Sequence
 import torch
 
 from kernels.native.library import MAX_VECTORS
-from kernels.native.structures import FP16, FP32
+from kernels.native.structures import FP16, FP32, LANES
 
 DTYPES = {torch.float32: FP32, torch.float16: FP16}
 MAX_DIM = 256
-LANES = 8
 
 
 def can_cache(shape: Sequence[int], dtype: torch.dtype) -> bool:
     """shape: [num_blocks, block_size, kv_heads, head_dim]"""
-    return dtype in DTYPES and shape[3] % LANES == 0 and shape[3] <= MAX_DIM
+    return dtype in DTYPES and _can_be_head(shape[3])
 
 
 def can_attend(num_heads: int, num_kv_heads: int, head_dim: int) -> bool:
     """Whether the C attends, or leaves it to PyTorch."""
-    fits = head_dim % LANES == 0 and head_dim <= MAX_DIM
-    return fits and num_heads <= MAX_VECTORS * num_kv_heads
+    return _can_be_head(head_dim) and num_heads <= MAX_VECTORS * num_kv_heads
+
+
+def _can_be_head(dim: int) -> bool:
+    return dim % LANES == 0 and dim <= MAX_DIM
 
 
 def view_k(memory: torch.Tensor, shape: tuple[int, int, int, int]) -> torch.Tensor:

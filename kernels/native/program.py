@@ -2,7 +2,8 @@
 
 A pass over a model is the same ops on the same memory at every step, but for the number of its
 rows.  So the pass is recorded once, with nothing computed, and each step then is one call: between
-two ops no Python runs, no memory is asked for, and no thread goes to sleep.
+two ops no Python runs, no memory is asked for, and threads wait awake while that takes no longer
+than to be woken.
 """
 
 import ctypes
@@ -11,7 +12,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,6 +66,11 @@ class Program:
         self._arguments: list[ctypes.Structure] = []
         self._ops: list[Op] = []
 
+    @cached_property
+    def _in_c(self) -> "ctypes.Array[Op]":
+        """The ops, once all are recorded."""
+        return _array(self._ops)
+
     def add(self, name: str, arguments: ctypes.Structure, rows: int) -> None:
         self._arguments.append(arguments)
         self._ops.append(_op(name, arguments, per_token=rows // self.tokens))
@@ -79,7 +85,7 @@ class Program:
             assert metadata is not None, "this program attends"
             made = metadata.once(make, partial(make, metadata))
             ctypes.pointer(place)[0] = made
-        _run(self._ops, tokens)
+        _run(self._in_c, tokens)
         return self.result[:tokens]
 
 
@@ -111,7 +117,7 @@ def compute(name: str, arguments: ctypes.Structure, *, rows: int) -> None:
     if program:
         program.add(name, arguments, rows)
     else:
-        _run([_op(name, arguments, per_token=1)], rows)
+        _run(_array([_op(name, arguments, per_token=1)]), rows)
 
 
 def of_step(
@@ -162,7 +168,11 @@ def _op(name: str, arguments: ctypes.Structure, *, per_token: int) -> Op:
     return Op(function(name), ctypes.addressof(arguments), per_token)
 
 
-def _run(ops: Sequence[Op], tokens: int) -> None:
+def _array(ops: Sequence[Op]) -> "ctypes.Array[Op]":
+    return (Op * len(ops))(*ops)
+
+
+def _run(ops: "ctypes.Array[Op]", tokens: int) -> None:
     found = library()
     assert found is not None, "the dispatcher chooses this path only where there is a library"
-    found.gm_run((Op * len(ops))(*ops), len(ops), tokens, torch.get_num_threads())
+    found.gm_run(ops, len(ops), tokens, torch.get_num_threads())

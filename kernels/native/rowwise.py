@@ -7,9 +7,7 @@ import torch
 from kernels import cpu
 from kernels.native.kv_cache import DTYPES, is_ours
 from kernels.native.program import compute, empty
-from kernels.native.structures import floats, integers, pointers
-
-LANES = 8
+from kernels.native.structures import LANES, floats, integers, pointers
 
 
 class RmsNorm(ctypes.Structure):
@@ -77,20 +75,15 @@ def add_rms_norm(
 
 
 def silu_mul(gate_up: torch.Tensor) -> torch.Tensor:
-    if not (gate_up.dtype == torch.float32 and can_gate(gate_up.shape[1] // 2)):
+    if not _can(gate_up, gate_up.shape[1] // 2):
         return cpu.silu_mul(gate_up)
     return _gate("gm_silu_mul", gate_up)
 
 
 def gelu_mul(gate_up: torch.Tensor) -> torch.Tensor:
-    if not (gate_up.dtype == torch.float32 and can_gate(gate_up.shape[1] // 2)):
+    if not _can(gate_up, gate_up.shape[1] // 2):
         return cpu.gelu_mul(gate_up)
     return _gate("gm_gelu_mul", gate_up)
-
-
-def can_gate(size: int) -> bool:
-    """Whether the C opens gates of that size, or PyTorch does."""
-    return size % LANES == 0
 
 
 def _gate(name: str, gate_up: torch.Tensor) -> torch.Tensor:
@@ -133,5 +126,10 @@ def store_kv(
     compute("gm_store", Store(*places, *sizes), rows=len(k))
 
 
+def can_compute_rows(size: int) -> bool:
+    """Whether the C computes rows of that size, or leaves them to PyTorch."""
+    return size % LANES == 0
+
+
 def _can(x: torch.Tensor, size: int) -> bool:
-    return x.dtype == torch.float32 and size % LANES == 0
+    return x.dtype == torch.float32 and can_compute_rows(size)

@@ -2,6 +2,9 @@
 
 import ctypes
 
+# Numbers that the C takes at once: sizes are multiples of it.
+LANES = 8
+
 # `enum dtype` of simd.h.
 FP32, FP16 = 0, 1
 
