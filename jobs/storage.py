@@ -172,6 +172,7 @@ class Storage:
         with errors_named():
             for at in range(0, len(keys), _DELETE_PAGE):
                 page = [{"Key": key} for key in keys[at : at + _DELETE_PAGE]]
+                # The stubs want each key in a type that exists only while types are checked.
                 self._s3.delete_objects(Bucket=self.bucket, Delete={"Objects": page})  # type: ignore[typeddict-item]
 
     def abort_uploads(self, *, begun_before: datetime) -> int:
