@@ -7,7 +7,7 @@ are given only if every line came back, once, in order and with its answer.
 import tempfile
 import time
 from collections.abc import Callable
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 from rich.console import Console
@@ -18,8 +18,8 @@ from bench.errors import OutputIncomplete, StackFailed
 from bench.memory import MemoryWatch, Roles, cpu_seconds, roles_of
 from bench.quantiles import milliseconds
 from bench.single_jobs import single_jobs
+from bench.stack_client import client_of, create_batch, download, served_model, upload
 from bench.stopwatch import Stopwatch
-from cli.background_stack import Facts
 from cli.own_stack import own_stack
 
 _SINGLE_JOBS = 50
@@ -39,7 +39,7 @@ def bench_queue(load: Load, *, workers: int, tell: Callable[[str], None]) -> dic
     """
     tell("starting a stack")
     arguments = ["--engine", "echo", "--workers", str(workers)]
-    with own_stack(Console(quiet=True), arguments) as facts, _client_of(facts) as client:
+    with own_stack(Console(quiet=True), arguments) as facts, client_of(facts) as client:
         try:
             figures = _measure(client, roles_of(facts.pids), load, tell=tell)
         except httpx.HTTPError as error:
@@ -50,13 +50,15 @@ def bench_queue(load: Load, *, workers: int, tell: Callable[[str], None]) -> dic
 def _measure(
     client: httpx.Client, roles: Roles, load: Load, *, tell: Callable[[str], None]
 ) -> dict[str, Any]:
-    model = client.get("/v1/models").raise_for_status().json()["data"][0]["id"]
+    model = served_model(client)
     with MemoryWatch(roles) as memory:
         tell("uploading")
         file_id, upload_s = _upload(client, load, model=model)
         before = cpu_seconds(roles)
         with Stopwatch(ours=lambda: _our_cpu_seconds(roles)) as watch:
-            batch, story = follow(client, _create(client, file_id), tell=tell)
+            batch, story = follow(
+                client, create_batch(client, file_id, endpoint=ENDPOINT), tell=tell
+            )
         used = {role: cpu - before[role] for role, cpu in cpu_seconds(roles).items()}
         tell("downloading and checking")
         download_s = _download_and_check(client, batch, load)
@@ -81,26 +83,7 @@ def _upload(client: httpx.Client, load: Load, *, model: str) -> tuple[str, float
         file.writelines(batch_lines(load.requests, model=model, bad=load.bad))
         file.seek(0)
         started = time.perf_counter()
-        return _post_file(client, file), time.perf_counter() - started
-
-
-def _post_file(client: httpx.Client, file: IO[bytes]) -> str:
-    answer = client.post(
-        "/v1/files", files={"file": ("bench.jsonl", file)}, data={"purpose": "batch"}
-    )
-    file_id: str = answer.raise_for_status().json()["id"]
-    return file_id
-
-
-def _create(client: httpx.Client, file_id: str) -> str:
-    new = {
-        "input_file_id": file_id,
-        "endpoint": ENDPOINT,
-        "completion_window": "24h",
-        "on_invalid_line": "skip",
-    }
-    batch_id: str = client.post("/v1/batches", json=new).raise_for_status().json()["id"]
-    return batch_id
+        return upload(client, file), time.perf_counter() - started
 
 
 def _download_and_check(client: httpx.Client, batch: dict[str, Any], load: Load) -> float:
@@ -110,9 +93,7 @@ def _download_and_check(client: httpx.Client, batch: dict[str, Any], load: Load)
         raise OutputIncomplete(f"the batch's counts are {counts}")
     with tempfile.TemporaryFile(prefix="gristmill-bench-") as file:
         started = time.perf_counter()
-        with client.stream("GET", f"/v1/files/{batch['output_file_id']}/content") as answer:
-            for chunk in answer.raise_for_status().iter_bytes():
-                file.write(chunk)
+        download(client, batch, file)
         elapsed = time.perf_counter() - started
         file.seek(0)
         check_output(file, count=load.requests, bad=load.bad)
@@ -134,12 +115,3 @@ def _rates(requests: int, story: Story) -> dict[str, Any]:
         **rates,
         "end_to_end_lines_s": round(requests / sum(phases.values())),
     }
-
-
-def _client_of(facts: Facts) -> httpx.Client:
-    return httpx.Client(
-        base_url=facts.api_url,
-        headers={"Authorization": f"Bearer {facts.api_key}"},
-        timeout=600,
-        trust_env=False,
-    )

@@ -77,6 +77,20 @@ def queue(
 
 
 @app.command()
+def system(
+    *,
+    model: Annotated[str, typer.Option(help="A folder, a .gguf file, or a bundled model's name.")],
+    workload: Annotated[str, typer.Option(help="A file of requests as JSONL, or W1, W2 or W3.")],
+    rounds: Annotated[int, typer.Option(min=1, help="How often each runs; its best counts.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Run a workload as a batch through a whole stack, and by the engine alone, by turns."""
+    from bench.system import bench_system
+
+    _report(lambda tell: bench_system(model, workload, rounds=rounds, tell=tell), as_json=as_json)
+
+
+@app.command()
 def claims(
     *,
     queued: Annotated[int, typer.Option(min=1, help="Shards in the queue.")] = 1_000_000,
