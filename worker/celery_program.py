@@ -4,6 +4,8 @@ A message is a bell, not work, so nothing here keeps, retries, delays or orders 
 docs/decisions/0003-celery-is-a-doorbell.md for why each setting stands as it does.
 """
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, signals
@@ -42,9 +44,12 @@ def make_program(name: str, broker_url: str, *, queue: str) -> Celery:
     return program
 
 
-def run(program: Celery, *, threads: int) -> None:
-    """Answer bells until SIGTERM or SIGINT.  Returns after a warm shutdown."""
+def run(program: Celery, *, threads: int, on_stop: Callable[[], None] | None = None) -> None:
+    """Answer bells until SIGTERM or SIGINT.  Returns after a warm shutdown, which waits for what
+    bells have begun; `on_stop` is called as soon as it is asked for, on a thread of its own."""
     signals.setup_logging.connect(_leave_logging_alone)
+    if on_stop is not None:
+        _call_once_asked_to_stop(on_stop)
     arguments = [
         "--quiet",
         "worker",
@@ -59,6 +64,19 @@ def run(program: Celery, *, threads: int) -> None:
     except SystemExit as end:
         if end.code not in (0, None):
             raise
+
+
+def _call_once_asked_to_stop(on_stop: Callable[[], None]) -> None:
+    asked = threading.Event()
+
+    def wait() -> None:
+        asked.wait()
+        on_stop()
+
+    # Celery sends this from within its signal handler, which may interrupt anything: it only sets
+    # an event.
+    signals.worker_shutting_down.connect(lambda **_: asked.set(), weak=False)
+    threading.Thread(target=wait, name="on-stop", daemon=True).start()
 
 
 def _leave_logging_alone(**_: Any) -> None:

@@ -43,7 +43,6 @@ class ControlWorker:
 
     def stop(self) -> None:
         """End what the timers have begun; what else is held is given back at once."""
-        self.beat.drain()
         for timer in self.timers:
             timer.stop()
         self.courier.stop()

@@ -1,0 +1,64 @@
+"""The control program as it is told to stop."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from jobs.secrets import Secrets
+from jobs.settings import StorageSettings
+from tests.fixtures.pipeline import Pipeline, input_line
+from tests.fixtures.until import until
+from tests.fixtures.work import Work
+
+_ROOT = Path(__file__).parents[3]
+_SECONDS = 60  # of a program's end, at most
+
+
+@pytest.fixture
+def environment(
+    database_url: str, broker_url: str, storage_settings: StorageSettings
+) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "DATABASE__URL": database_url,
+        "BROKER__URL": broker_url,
+        "STORAGE__ENDPOINT": storage_settings.endpoint or "",
+        "STORAGE__BUCKET": storage_settings.bucket,
+        "STORAGE__ACCESS_KEY": storage_settings.access_key,
+        "STORAGE__SECRET_KEY": storage_settings.secret_key.get_secret_value(),
+        "SECRETS__KEY": Secrets.generate_key(),
+    }
+
+
+@contextmanager
+def control_program(environment: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    arguments = [sys.executable, "-m", "worker.control"]
+    with subprocess.Popen(arguments, cwd=_ROOT, env=environment) as program:
+        yield program
+        program.kill()
+
+
+@pytest.mark.law("P28")
+def test_a_control_process_told_to_stop_ends_what_it_has_begun_and_begins_no_more(
+    work: Work, pipeline: Pipeline, environment: dict[str, str]
+) -> None:
+    batches = [pipeline.submit(input_line("a")) for _ in range(3)]
+    with work.sessions.begin() as held:
+        held.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        held.execute(text("LOCK TABLE requests IN SHARE MODE"))  # the first plan waits for it
+        with control_program(environment) as program:
+            begun = until(lambda: work.job_state(batches[0]) == "validating")
+            program.send_signal(signal.SIGTERM)
+            drains = until(lambda: work.scalar("SELECT bool_or(draining) FROM workers"))
+            held.rollback()
+            code = program.wait(_SECONDS)
+
+    assert (begun, drains, code) == (True, True, 0)
+    assert [work.job_state(job_id) for job_id in batches] == ["in_progress", "queued", "queued"]
