@@ -25,11 +25,16 @@ def store_kv(
     k_cache, v_cache: [num_blocks, block_size, num_kv_heads, head_dim], of `view_kv_cache`,
                       k's dtype; on a CPU fp16 or bf16 will do for a k in fp32
     slot_mapping:     [num_tokens] int64: block * block_size + offset.  -1 skips a padding token.
-                      Slots must lie in the cache and differ from each other: neither is checked
-                      on a GPU.
+                      Slots must lie in the cache and differ from each other: the latter is not
+                      checked, nor is anything on a GPU.
+
+    Where K or V of a token (or of one of its heads) is not finite, or beyond what the cache's type
+    holds, K becomes NaN and V zero: a query that sees the token gets NaN, and no other does, though
+    what is hidden from it is multiplied by a weight of 0.
 
     Comes before attention in every layer, so prefill and decode read one layout.
-    Raises ValueError if shapes or dtypes disagree.
+    Raises ValueError if shapes or dtypes disagree, and IndexError for a slot beyond the cache,
+    where nothing is written.
     Source: Kwon et al. 2023, arXiv:2309.06180, sec. 4.2 (blocks), `slot_mapping` as in vLLM.
     """
     require_packed_heads(k=k, v=v)

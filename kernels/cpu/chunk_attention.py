@@ -52,8 +52,11 @@ def _visible(
 def attend_chunk(q: torch.Tensor, pages: Pages, chunk: Chunk, *, scale: float) -> torch.Tensor:
     """q: the chunk's rows, [n, num_heads, head_dim].  Returns the same shape."""
     k, v = pages.tokens(chunk.slots)
+    lost = k[..., 0].isnan().any(dim=1)  # as `store_kv` marks them
+    k[lost] = 0  # PyTorch hides what is not visible by adding -inf, which leaves NaN what it is
     q, k, v = (x.to(q.dtype).transpose(0, 1).unsqueeze(0) for x in (q, k, v))
     out = F.scaled_dot_product_attention(
         q, k, v, attn_mask=chunk.visible, scale=scale, enable_gqa=True
     )
-    return out[0].transpose(0, 1)
+    sees_lost = lost.any() if chunk.visible is None else (chunk.visible & lost).any(dim=1)
+    return out[0].transpose(0, 1).masked_fill_(sees_lost.view(-1, 1, 1), torch.nan)

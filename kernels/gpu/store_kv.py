@@ -16,8 +16,12 @@ def store_kv_kernel(
     cols = tl.arange(0, BLOCK)
     live = (cols < WIDTH) & (slot >= 0)
 
-    k = tl.load(k_ptr + token * k_stride + cols, mask=live)
-    v = tl.load(v_ptr + token * v_stride + cols, mask=live)
+    k = tl.load(k_ptr + token * k_stride + cols, mask=live, other=0.0).to(tl.float32)
+    v = tl.load(v_ptr + token * v_stride + cols, mask=live, other=0.0).to(tl.float32)
+    finite = (tl.abs(k) < float("inf")) & (tl.abs(v) < float("inf"))
+    lost = tl.min(finite.to(tl.int32), axis=0) == 0
+    k = tl.where(lost, float("nan"), k)
+    v = tl.where(lost, 0.0, v)
 
     tl.store(k_cache_ptr + slot * WIDTH + cols, k, mask=live)
     tl.store(v_cache_ptr + slot * WIDTH + cols, v, mask=live)

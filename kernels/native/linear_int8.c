@@ -36,13 +36,16 @@ void gm_pack_int8(struct member *me, int32_t panels, const struct pack_int8 *of)
     }
 }
 
-/* One row to int16.  Returns what a unit of it is worth. */
+/* One row to int16.  Returns what a unit of it is worth: NaN if any of it is not finite. */
 static float narrow(const float *x, int16_t *out, int64_t inputs, int limit)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f);
-    __m256 most = _mm256_setzero_ps();
-    for (int64_t k = 0; k < inputs; k += LANES)
-        most = _mm256_max_ps(most, _mm256_andnot_ps(sign, _mm256_loadu_ps(x + k)));
+    __m256 most = _mm256_setzero_ps(), nothing = _mm256_setzero_ps();
+    for (int64_t k = 0; k < inputs; k += LANES) {
+        __m256 each = _mm256_loadu_ps(x + k);
+        most = _mm256_max_ps(most, _mm256_andnot_ps(sign, each));
+        nothing = _mm256_fmadd_ps(each, _mm256_setzero_ps(), nothing);
+    }
     float peak = max_of(most);
     __m256 by = _mm256_set1_ps(peak > 0.0f ? limit / peak : 0.0f);
     for (int64_t k = 0; k < inputs; k += 2 * LANES) {
@@ -51,7 +54,7 @@ static float narrow(const float *x, int16_t *out, int64_t inputs, int limit)
         __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi32(left, right), 0xd8);
         _mm256_storeu_si256((__m256i *)(out + k), both);
     }
-    return peak / limit;
+    return peak / limit + sum_of(nothing);
 }
 
 /* limit: the largest number of a row in int16; narrowed: [rows][inputs] and units: [rows], of x,

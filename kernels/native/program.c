@@ -13,7 +13,8 @@ struct op {
     int32_t per_token; /* rows */
 };
 
-void gm_run(const struct op *ops, int32_t count, int32_t tokens, int32_t threads)
+/* Returns whether all went well: see `astray`. */
+int32_t gm_run(const struct op *ops, int32_t count, int32_t tokens, int32_t threads)
 {
     struct team team = {0};
 #pragma omp parallel num_threads(threads)
@@ -24,4 +25,5 @@ void gm_run(const struct op *ops, int32_t count, int32_t tokens, int32_t threads
             wait_for_all(&me);
         }
     }
+    return !team.astray;
 }

@@ -175,4 +175,5 @@ def _array(ops: Sequence[Op]) -> "ctypes.Array[Op]":
 def _run(ops: "ctypes.Array[Op]", tokens: int) -> None:
     found = library()
     assert found is not None, "the dispatcher chooses this path only where there is a library"
-    found.gm_run(ops, len(ops), tokens, torch.get_num_threads())
+    if not found.gm_run(ops, len(ops), tokens, torch.get_num_threads()):
+        raise IndexError("a slot beyond the cache: nothing was stored there")

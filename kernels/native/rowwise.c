@@ -145,8 +145,21 @@ struct store {
     const float *k, *v;
     const int64_t *slots;
     void *k_cache, *v_cache;
-    int32_t heads, dim, block_size, k_stride, v_stride, type;
+    int32_t heads, dim, block_size, num_blocks, k_stride, v_stride, type;
 };
+
+/* Whether the cache can hold every number: NaN is none, and infinity neither. */
+INLINE int can_hold(const float *x, int size, enum dtype type)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    const __m256 limit = _mm256_set1_ps(type == FP32 ? FLT_MAX : 65504.0f);
+    __m256 all = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+    for (int i = 0; i < size; i += LANES) {
+        __m256 each = _mm256_andnot_ps(sign, _mm256_loadu_ps(x + i));
+        all = _mm256_and_ps(all, _mm256_cmp_ps(each, limit, _CMP_LE_OQ));
+    }
+    return _mm256_movemask_ps(all) == 0xff;
+}
 
 INLINE void put1(void *to, int64_t at, float x, enum dtype type)
 {
@@ -165,21 +178,27 @@ INLINE void put8(void *to, int64_t at, __m256 x, enum dtype type)
                          _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* A negative slot is none. */
+/* A negative slot is none.  Where a head has what the cache cannot hold, its K becomes NaN and its V
+   zero: who sees it gets NaN, and who does not a weight of 0, times which NaN would be NaN. */
 void gm_store(struct member *me, int32_t rows, const struct store *of)
 {
     const int dim = of->dim, size = of->block_size;
     const struct part mine = part_of(me, rows);
     for (int64_t token = mine.from; token < mine.to; token++) {
         const int64_t block = of->slots[token] / size, offset = of->slots[token] % size;
-        for (int head = 0; of->slots[token] >= 0 && head < of->heads; head++) {
+        const int within = block < of->num_blocks;
+        if (!within)
+            atomic_store_explicit(&me->team->astray, 1, memory_order_relaxed);
+        for (int head = 0; within && of->slots[token] >= 0 && head < of->heads; head++) {
             const float *k = of->k + token * of->k_stride + head * dim;
             const float *v = of->v + token * of->v_stride + head * dim;
             const int64_t at = (block * of->heads + head) * size * dim;
+            const int held = can_hold(k, dim, of->type) && can_hold(v, dim, of->type);
             for (int i = 0; i < dim; i++)
-                put1(of->k_cache, at + (int64_t)i * size + offset, k[i], of->type);
+                put1(of->k_cache, at + (int64_t)i * size + offset, held ? k[i] : NAN, of->type);
             for (int i = 0; i < dim; i += LANES)
-                put8(of->v_cache, at + offset * dim + i, _mm256_loadu_ps(v + i), of->type);
+                put8(of->v_cache, at + offset * dim + i,
+                     held ? _mm256_loadu_ps(v + i) : _mm256_setzero_ps(), of->type);
         }
     }
 }

@@ -47,7 +47,7 @@ class Store(ctypes.Structure):
 
     _fields_ = (
         *pointers("k", "v", "slots", "k_cache", "v_cache"),
-        *integers("heads", "dim", "block_size", "k_stride", "v_stride", "type"),
+        *integers("heads", "dim", "block_size", "num_blocks", "k_stride", "v_stride", "type"),
     )
 
 
@@ -120,9 +120,9 @@ def store_kv(
     if not (is_ours(k_cache, v_cache) and _can(k, k.shape[2])):
         cpu.store_kv(k, v, k_cache, v_cache, slot_mapping)
         return
-    _, block_size, heads, dim = k_cache.shape
+    num_blocks, block_size, heads, dim = k_cache.shape
     places = (each.data_ptr() for each in (k, v, slot_mapping, k_cache, v_cache))
-    sizes = (heads, dim, block_size, k.stride(0), v.stride(0), DTYPES[k_cache.dtype])
+    sizes = (heads, dim, block_size, num_blocks, k.stride(0), v.stride(0), DTYPES[k_cache.dtype])
     compute("gm_store", Store(*places, *sizes), rows=len(k))
 
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <float.h>
 #include <immintrin.h>
 #include <math.h>
 #include <stdint.h>
@@ -26,14 +27,15 @@ INLINE float max_of(__m256 x)
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-/* e**x for x <= 88, within 2 units in the last place; exactly 0 for what is below -87, also -inf.
+/* e**x for x <= 88, within 2 units in the last place; exactly 0 for what is below -87, also -inf;
+   NaN of NaN.
    x = n ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, so that r loses nothing; e**r by its
    Taylor polynomial of degree 7, whose rest is below 1e-8. */
 INLINE __m256 exp_of(__m256 x)
 {
     const __m256 lowest = _mm256_set1_ps(-87.0f);
-    __m256 kept = _mm256_cmp_ps(x, lowest, _CMP_GE_OQ);
-    x = _mm256_max_ps(x, lowest);
+    __m256 kept = _mm256_cmp_ps(x, lowest, _CMP_NLT_UQ);
+    x = _mm256_max_ps(lowest, x); /* in this order NaN stays */
     __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)),
                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x);

@@ -16,9 +16,10 @@
 #define PATIENCE 4096
 
 /* phase: how often all have waited for all; asleep: those who wait so and are to be woken; taken:
-   tasks of this phase and, by turns, of the next that somebody has begun. */
+   tasks of this phase and, by turns, of the next that somebody has begun; astray: whether an op was
+   to write where nothing is, and did not. */
 struct team {
-    _Atomic int32_t phase, arrived, asleep, taken[2];
+    _Atomic int32_t phase, arrived, asleep, taken[2], astray;
 };
 
 struct member {

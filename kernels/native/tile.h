@@ -131,23 +131,23 @@ INLINE void hide(float *scores, int from, int to, int first, int end)
     }
 }
 
-/* Scores become weights, in place.  Only keys from `first` up to `end` are seen.  Returns by how
-   much all that was summed before shrinks. */
+/* Scores become weights, in place.  Only keys from `first` up to `end` are seen: a score of theirs
+   that is NaN makes all of it NaN.  Returns by how much all that was summed before shrinks. */
 INLINE float soften(float *scores, const struct tile *tile, int first, int end, float *peak,
                     float *total)
 {
     const int from = tile->first / GROUP * GROUP;
     const int to = (tile->end + GROUP - 1) / GROUP * GROUP;
+    if (first >= to || end <= from) { /* nothing is seen: no weight, and nothing to shrink */
+        memset(scores + from, 0, (to - from) * sizeof(float));
+        return 1.0f;
+    }
     if (first > from || end < to)
         hide(scores, from, to, first, end);
     __m256 most = _mm256_set1_ps(-INFINITY);
     for (int j = from; j < to; j += LANES)
         most = _mm256_max_ps(most, _mm256_load_ps(scores + j));
     float now = fmaxf(*peak, max_of(most));
-    if (now == -INFINITY) { /* nothing seen yet: no weight, and nothing to shrink */
-        memset(scores + from, 0, (to - from) * sizeof(float));
-        return 1.0f;
-    }
     __m256 by = _mm256_set1_ps(now), sum = _mm256_setzero_ps();
     for (int j = from; j < to; j += LANES) {
         __m256 weight = exp_of(_mm256_sub_ps(_mm256_load_ps(scores + j), by));

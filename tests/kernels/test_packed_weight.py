@@ -132,3 +132,19 @@ def test_an_int8_weight_gives_its_rows_back_as_it_rounded_them():
 
     scale = weight.abs().amax(1, keepdim=True) / 127
     assert_matches(rows, ((weight / scale).round() * scale)[index].double())
+
+
+@pytest.mark.parametrize("pack", [packed_fp32, packed_int8])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("place", [0, 7, 63])
+def test_a_row_that_is_not_finite_gives_nothing_that_is(pack, value, place):
+    torch.manual_seed(0)
+    product, x = pack(torch.randn(40, 64), None), torch.randn(5, 64)
+    want = product(x)
+
+    x[2] = 0
+    x[2, place] = value
+    found = product(x)
+
+    assert not found[2].isfinite().any()
+    assert torch.equal(found[[0, 1, 3, 4]], want[[0, 1, 3, 4]])

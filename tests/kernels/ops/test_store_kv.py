@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernels import reference, store_kv
+from kernels import AttentionMetadata, paged_attention, reference, store_kv
 from kernels.settings import INTERPRETED
 from tests.kernels.ops.caches import cached
 from tests.kernels.ops.tolerance import TOLERANCE
@@ -82,3 +82,60 @@ def test_refuses_what_it_cannot_store(device):
         store_kv(k, v, k_cache, v_cache, slots.int())
     with pytest.raises(ValueError, match="dtypes disagree"):
         store_kv(k, v, k_cache.half(), v_cache, slots)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("which", ["k", "v"])
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+def test_what_is_not_finite_is_nan_for_those_who_see_it_and_nothing_for_others(
+    value, which, dtype, device
+):
+    num_tokens, lost = 20, 9
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, num_tokens, 2, 16, generator=generator).to(device, dtype)
+    caches = cached(*torch.zeros(2, NUM_BLOCKS, BLOCK_SIZE, 2, 16).to(device, dtype))
+    slots = torch.arange(num_tokens, device=device)
+    step = AttentionMetadata(
+        block_tables=torch.arange(NUM_BLOCKS, dtype=torch.int32, device=device)[None],
+        seq_lens=torch.tensor([num_tokens], dtype=torch.int32, device=device),
+        query_starts=torch.tensor([0, num_tokens], dtype=torch.int32, device=device),
+        num_decodes=0,
+        max_query_len=num_tokens,
+        max_seq_len=num_tokens,
+    )
+    store_kv(k, v, *caches, slots)
+    want = paged_attention(q, *caches, step, scale=0.3, window=5)
+
+    (k if which == "k" else v)[lost, :, 3] = value
+    store_kv(k, v, *caches, slots)
+    found = paged_attention(q, *caches, step, scale=0.3, window=5)
+
+    sees = (slots >= lost) & (slots < lost + 5)
+    assert found[sees].isnan().all()
+    assert torch.equal(found[~sees], want[~sees])
+
+
+def test_a_number_beyond_the_caches_type_is_lost(device):
+    if device == "cuda" or INTERPRETED:
+        pytest.skip("caches have the type of what they hold")
+    k, v, k_cache, v_cache, slots = make_inputs((7, 3, 64), torch.float32, device)
+    k_cache, v_cache = cached(k_cache.half(), v_cache.half())
+    v[3, 1, 5] = 1e5
+
+    store_kv(k, v, k_cache, v_cache, slots)
+
+    place = slots[3] // BLOCK_SIZE, slots[3] % BLOCK_SIZE, 1
+    assert k_cache[place].isnan().all()
+    assert not v_cache[place].any()
+    assert torch.equal(v_cache[place[:2]][0], v[3, 0].half())
+
+
+@pytest.mark.parametrize("shape", [(7, 3, 64), (7, 3, 1)], ids=str)
+def test_a_slot_beyond_the_cache_is_refused_and_nothing_is_written_there(shape, device):
+    if device == "cuda" or INTERPRETED:
+        pytest.skip("not checked there")
+    k, v, k_cache, v_cache, slots = make_inputs(shape, torch.float32, device)
+    slots[3] = NUM_BLOCKS * BLOCK_SIZE
+
+    with pytest.raises(IndexError):
+        store_kv(k, v, k_cache, v_cache, slots)
