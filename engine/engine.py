@@ -26,6 +26,12 @@ from engine.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
+_NOT_FINITE = Refusal(
+    "logits_not_finite",
+    "The model gave NaN or infinity for this request's next token: its weights are damaged, or its "
+    "numbers exceed the precision that it runs in.",
+)
+
 
 class Engine:
     """clock: seconds, from any start, that never go back."""
@@ -105,6 +111,8 @@ class Engine:
         grown = self._scheduler.record(batch, drawn.tokens)
         for row, found in drawn.logprobs.items():
             self._live[grown[row].request_id].logprobs.append(found)
+        for row in drawn.broken:
+            self._break(grown[row])
         now = self._clock()
         ended = [live for seq in grown if (live := self._look(seq, now))]
         completions = self._complete(ended)
@@ -173,6 +181,10 @@ class Engine:
             log.exception("token not drawn", extra={"request_id": seq.request_id})
             live.error = Refusal("internal_error", "The next token could not be chosen.")
         return GREEDY
+
+    def _break(self, seq: TokenSequence) -> None:
+        log.error("logits are not finite", extra={"request_id": seq.request_id})
+        self._live[seq.request_id].error = _NOT_FINITE
 
     def _look(self, seq: TokenSequence, now: float) -> LiveRequest | None:
         """Look at a sequence's newest token; its request, if it was the last."""

@@ -73,7 +73,7 @@ def _penalise(logits: torch.Tensor, penalties: Mapping[int, Penalties]) -> None:
     picked = logits[rows, ids].float()
     picked = torch.where(picked > 0, picked / repetition, picked * repetition)
     picked -= presence * (said > 0) + frequency * said
-    logits[rows, ids] = picked.to(logits.dtype)
+    logits[rows, ids] = _narrowed(picked, logits.dtype)
 
 
 def _add_bias(logits: torch.Tensor, biases: Mapping[int, Bias]) -> None:
@@ -82,7 +82,13 @@ def _add_bias(logits: torch.Tensor, biases: Mapping[int, Bias]) -> None:
     rows, ids = _flat(logits, {row: bias.ids for row, bias in biases.items()})
     values = np.concatenate([bias.values for bias in biases.values()])
     added = logits[rows, ids].float() + torch.from_numpy(values).to(logits.device)
-    logits[rows, ids] = added.to(logits.dtype)
+    logits[rows, ids] = _narrowed(added, logits.dtype)
+
+
+def _narrowed(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What a request asks for may exceed fp16, but must not look like what a broken model gives."""
+    most = torch.finfo(dtype).max
+    return torch.where(values < torch.inf, values.clamp(max=most), values).to(dtype)
 
 
 def _ban(logits: torch.Tensor, banned: Mapping[int, np.ndarray]) -> None:

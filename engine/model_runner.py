@@ -38,5 +38,5 @@ class ModelRunner:
         hidden = self._forward(inputs)
         draws = [draw(chunk.seq) for chunk in batch.chunks if chunk.samples]
         if not draws:
-            return Drawn([], {})
+            return Drawn([], {}, [])
         return draw_tokens(self._head(hidden[inputs.sample_rows]), draws)

@@ -16,6 +16,7 @@ from engine.narrowing import Limits, narrow
 GREEDY_BELOW = 1e-5  # a temperature this low is greedy in fp32
 SPAN = 256  # tokens that are summed up as one at first
 BEST_SPAN = 128  # tokens that are looked at as one, for the best: divides most vocabularies
+NO_TOKEN = -1  # where a row's logits are no numbers
 
 
 class Draw(NamedTuple):
@@ -44,10 +45,14 @@ GREEDY = Draw(temperature=0, top_p=1, top_k=0, seed=0, position=0)
 
 
 class Drawn(NamedTuple):
-    """One token for each row, and the log-probabilities of the rows that asked for them."""
+    """One token for each row, and the log-probabilities of the rows that asked for them.
+
+    broken: the rows whose logits are no numbers; the token there says nothing
+    """
 
     tokens: list[int]
     logprobs: dict[int, TokenLogprobs]
+    broken: list[int]
 
 
 def draw_tokens(logits: torch.Tensor, draws: list[Draw]) -> Drawn:
@@ -55,12 +60,16 @@ def draw_tokens(logits: torch.Tensor, draws: list[Draw]) -> Drawn:
     wanted = {row: draw.logprobs for row, draw in enumerate(draws) if draw.logprobs is not None}
     likelihoods = Likelihoods(logits, wanted) if wanted else None
     tokens: list[int] = sample(logits, draws).tolist()
-    return Drawn(tokens, likelihoods.of(tokens) if likelihoods else {})
+    broken = [row for row, token in enumerate(tokens) if token == NO_TOKEN]
+    for row in broken:
+        tokens[row] = 0
+    return Drawn(tokens, likelihoods.of(tokens) if likelihoods else {}, broken)
 
 
 def sample(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
-    """Return one token id per row, [num_rows] int64.
+    """Return one token id per row, [num_rows] int64; NO_TOKEN where NaN or inf is among its logits.
 
+    -inf may be among them: a token that cannot be drawn.
     logits: [num_rows, vocab_size]; those of rows with edits are changed
     """
     apply_edits(
@@ -80,18 +89,24 @@ def sample(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
 
 
 def best_tokens(logits: torch.Tensor) -> torch.Tensor:
-    """The first of each row's best tokens, [num_rows] int64.
+    """The first of each row's best tokens, [num_rows] int64; as `sample` where there is none.
 
     On a CPU to find the best is ten times as fast as to find where it stands: so that is done for
     spans at first, and then within one.
     """
     num_rows, vocab_size = logits.shape
     if logits.device.type != "cpu" or vocab_size % BEST_SPAN:
-        return logits.argmax(dim=-1)
-    spans = logits.view(num_rows, -1, BEST_SPAN)
-    span = spans.amax(dim=-1).argmax(dim=-1)
-    within = spans[torch.arange(num_rows), span].argmax(dim=-1)
-    return span * BEST_SPAN + within
+        tokens = logits.argmax(dim=-1)
+    else:
+        spans = logits.view(num_rows, -1, BEST_SPAN)
+        span = spans.amax(dim=-1).argmax(dim=-1)
+        tokens = span * BEST_SPAN + spans[torch.arange(num_rows), span].argmax(dim=-1)
+    return _unless_broken(tokens, logits.gather(1, tokens[:, None]))
+
+
+def _unless_broken(tokens: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
+    """best: [num_rows, 1], the best logit of each row: NaN is taken for better than any number."""
+    return tokens.masked_fill_(~(best < torch.inf).squeeze(1), NO_TOKEN)
 
 
 def _split(draws: list[Draw]) -> tuple[list[int], list[int]]:
@@ -103,8 +118,9 @@ def _split(draws: list[Draw]) -> tuple[list[int], list[int]]:
 
 def _draw(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
     device = logits.device
-    shares = uniform(draws, device)
-    weights = _weights(logits, torch.tensor([draw.temperature for draw in draws], device=device))
+    shares, best = uniform(draws, device), logits.amax(dim=-1, keepdim=True)
+    temperatures = torch.tensor([draw.temperature for draw in draws], device=device)
+    weights = _weights(logits, best, temperatures)
     sums = weights.view(len(draws), -1, SPAN).sum(dim=-1).double().cumsum(dim=-1)
     tokens = _pick(weights, sums, shares)
     narrowed = [row for row, draw in enumerate(draws) if draw.is_narrowed]
@@ -116,10 +132,10 @@ def _draw(logits: torch.Tensor, draws: list[Draw]) -> torch.Tensor:
             reached = kept.weights.cumsum(dim=-1)
             place, _ = _find(reached, shares[those] * reached[:, -1])
             tokens[those] = kept.ids.gather(1, place[:, None]).squeeze(1)
-    return tokens.clamp_(max=logits.shape[1] - 1)
+    return _unless_broken(tokens.clamp_(max=logits.shape[1] - 1), best)
 
 
-def _weights(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
+def _weights(logits: torch.Tensor, best: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
     """How likely each token is, beside the best one's 1: [num_rows, whole spans] fp32.
 
     Beyond the vocabulary there is nothing.
@@ -128,7 +144,7 @@ def _weights(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
     logits = logits.float()
     weights = logits.new_empty((num_rows, -(-vocab_size // SPAN) * SPAN))
     weights[:, vocab_size:] = -torch.inf
-    torch.sub(logits, logits.amax(dim=-1, keepdim=True), out=weights[:, :vocab_size])
+    torch.sub(logits, best, out=weights[:, :vocab_size])
     return weights.div_(temperatures[:, None]).exp_()
 
 

@@ -48,6 +48,14 @@ def test_an_edit_changes_what_it_names(edits, expected):
     assert edited(edits) == expected
 
 
+def test_a_bias_beyond_fp16_is_as_far_as_fp16_goes_and_what_was_infinite_stays_so():
+    logits = torch.tensor([[2.0, torch.inf, 0.5, 3.0]], dtype=torch.float16)
+
+    apply_edits(logits, {0: Edits(bias=bias(t0=1e6, t1=-100.0))})
+
+    assert logits[0].tolist() == [65504.0, torch.inf, 0.5, 3.0]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_history_counts_like_a_plain_count_however_it_is_read(seed):
     rng = np.random.default_rng(seed)

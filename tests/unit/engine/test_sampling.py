@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engine.narrowing import Limits, narrow
-from engine.sampling import Draw, best_tokens, sample, uniform
+from engine.sampling import Draw, best_tokens, draw_tokens, sample, uniform
 
 
 def draw(seed: int = 0, position: int = 0, **values) -> Draw:
@@ -150,3 +150,32 @@ def test_a_token_without_weight_is_never_drawn():
 
     assert set(tokens.tolist()) <= {3, 255, 256, 699}
     assert {255, 256} <= set(tokens.tolist())
+
+
+KINDS: list[dict[str, float]] = [
+    {"temperature": 0.0},
+    {},
+    {"top_k": 5},
+    {"top_p": 0.8, "min_p": 0.01},
+    {"temperature": 0.0, "logprobs": 2},
+]
+
+
+@pytest.mark.parametrize("vocab_size", [512, 500])
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_one_logit_that_is_no_number_breaks_its_row_and_no_other(kind, value, vocab_size):
+    logits = torch.randn(15, vocab_size, generator=torch.Generator().manual_seed(0))
+    draws = [draw(seed, **(kind if seed == 7 else KINDS[seed % 5])) for seed in range(15)]
+    logits[3, 5:] = -torch.inf
+    whole = draw_tokens(logits.clone(), draws)
+    assert not whole.broken
+
+    logits[7, 311] = value
+    drawn = draw_tokens(logits, draws)
+
+    assert drawn.broken == [7]
+    assert 0 <= drawn.tokens.pop(7) < vocab_size
+    del whole.tokens[7]
+    assert drawn.tokens == whole.tokens
+    assert {**drawn.logprobs, 7: None} == {**whole.logprobs, 7: None}
