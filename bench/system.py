@@ -16,9 +16,8 @@ from typing import Any
 import httpx
 from rich.console import Console
 
-from bench.batch_watch import follow
 from bench.engine_run import Task, make_task, run_once
-from bench.errors import BenchFailed, OutputsDiffer, StackFailed
+from bench.errors import BenchFailed, OutputIncomplete, OutputsDiffer, StackFailed
 from bench.stack_client import client_of, create_batch, download, served_model, upload
 from bench.workloads import open_workload
 from cli.own_stack import own_stack
@@ -28,6 +27,7 @@ from engine.tokenizer import Tokenizer
 
 _ENDPOINT = "/v1/completions"
 _WARM_UP_SECONDS = 60
+_LOOK_EVERY = 0.25  # seconds; each question takes milliseconds of a core that the engine needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def bench_system(
         tell(f"round {number} of {rounds}: the engine alone")
         bare.append(_bare(model, task))
         tell(f"round {number} of {rounds}: the whole system")
-        whole.append(_whole(model, requests, tell=tell))
+        whole.append(_whole(model, requests))
         require_equal(bare[0].texts, bare[-1].texts, whole[-1].texts)
     best = [min(turn.wall_s for turn in turns) for turns in (bare, whole)]
     return {
@@ -77,17 +77,17 @@ def _bare(model: str, task: Task) -> _Turn:
     return _Turn(run.wall_s, [completion.text for completion in run.completions])
 
 
-def _whole(model: str, requests: Sequence[Request], *, tell: Callable[[str], None]) -> _Turn:
-    with own_stack(Console(quiet=True), ["--model", model]) as facts, client_of(facts) as client:
+def _whole(model: str, requests: Sequence[Request]) -> _Turn:
+    # The stack starts in a folder of its own, where a relative path leads elsewhere.
+    named = str(Path(model).resolve()) if Path(model).exists() else model
+    with own_stack(Console(quiet=True), ["--model", named]) as facts, client_of(facts) as client:
         try:
-            return _through(client, requests, tell=tell)
+            return _through(client, requests)
         except httpx.HTTPError as error:
             raise StackFailed(f"the API at {facts.api_url} failed: {error}") from error
 
 
-def _through(
-    client: httpx.Client, requests: Sequence[Request], *, tell: Callable[[str], None]
-) -> _Turn:
+def _through(client: httpx.Client, requests: Sequence[Request]) -> _Turn:
     served = served_model(client)
     _warm_up(client, served)
     with tempfile.TemporaryFile() as sent, tempfile.TemporaryFile() as got:
@@ -95,11 +95,22 @@ def _through(
         sent.seek(0)
         started = time.perf_counter()
         batch_id = create_batch(client, upload(client, sent), endpoint=_ENDPOINT)
-        batch, _ = follow(client, batch_id, tell=tell)
-        download(client, batch, got)
+        download(client, _completed(client, batch_id), got)
         elapsed = time.perf_counter() - started
         got.seek(0)
         return _Turn(elapsed, [_text(line) for line in got])
+
+
+def _completed(client: httpx.Client, batch_id: str) -> dict[str, Any]:
+    """The batch, once it has.  Raises OutputIncomplete if it ends otherwise."""
+    while True:
+        batch: dict[str, Any] = client.get(f"/v1/batches/{batch_id}").raise_for_status().json()
+        match batch["status"]:
+            case "completed":
+                return batch
+            case "failed" | "expired" | "cancelled" as status:
+                raise OutputIncomplete(f"the batch is {status}: {batch['errors']}")
+        time.sleep(_LOOK_EVERY)
 
 
 def _warm_up(client: httpx.Client, model: str) -> None:
