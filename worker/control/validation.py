@@ -6,11 +6,13 @@
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jobs.lines import MAX_LINE_BYTES, BadLine, InputLine, is_blank, read_line
 from jobs.model_names import no_such_model
 
 MAX_LISTED = 100
+_NAMES_REMEMBERED = 64  # of models
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -76,26 +78,21 @@ class Judge:
 
 
 class ModelLookup:
-    """Asks once for each name; a file seldom has two."""
+    """Asks once for each of the last names: a file seldom has two, and may have a million."""
 
     def __init__(
         self, exists: Callable[[str], bool], names: Callable[[], Sequence[str]] = tuple
     ) -> None:
-        self._exists = exists
-        self._names = names
-        self._known = dict[str, bool]()
-        self._faults = dict[str, str]()
+        remembered = lru_cache(_NAMES_REMEMBERED)
+        self._exists = remembered(exists)
+        self._missing = remembered(lambda name: no_such_model(name, names()))
 
     def __call__(self, name: str) -> bool:
-        if name not in self._known:
-            self._known[name] = self._exists(name)
-        return self._known[name]
+        return self._exists(name)
 
     def missing(self, name: str) -> str:
         """What to say of a model that is not there."""
-        if name not in self._faults:
-            self._faults[name] = no_such_model(name, self._names())
-        return self._faults[name]
+        return self._missing(name)
 
 
 class Findings:

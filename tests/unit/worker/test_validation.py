@@ -1,5 +1,6 @@
 """Splitting a file into lines and keeping what was wrong with them."""
 
+import tracemalloc
 from collections import Counter
 
 import orjson
@@ -83,6 +84,20 @@ def test_a_model_is_looked_up_once() -> None:
 
     assert all(lookup("m") for _ in range(5))
     assert asked == {"m": 1}
+
+
+def test_a_file_of_a_million_models_is_not_remembered_name_by_name() -> None:
+    lookup = ModelLookup(lambda _: False, lambda: ["m"])
+
+    tracemalloc.start()
+    for number in range(1_000):
+        name = f"{number:0256}"
+        assert not lookup(name)
+        assert lookup.missing(name)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert held < 100_000
 
 
 def test_a_model_that_is_not_there_is_answered_with_the_names_of_some_that_are() -> None:
