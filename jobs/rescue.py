@@ -79,21 +79,27 @@ _RESCUE_SHARDS = text("""
     RETURNING held.died
 """)
 
-# The roll says nothing here: a planner that dies is often the one that would have called it.
+# The roll says nothing here: a planner that dies is often the one that would have called it.  SKIP
+# LOCKED, for one that was frozen in the middle of a COPY holds its job's row for a minute.
 _RELEASE_JOBS = text("""
     WITH dead AS MATERIALIZED (
         SELECT incarnation, NOT resigned AS died
           FROM workers WHERE beat_until < now() FOR NO KEY UPDATE SKIP LOCKED
+    ),
+    held AS MATERIALIZED (
+        SELECT j.id, dead.died
+          FROM dead JOIN jobs j ON j.owner = dead.incarnation
+           FOR UPDATE OF j SKIP LOCKED
     )
-    UPDATE jobs
+    UPDATE jobs j
        SET owner = NULL,
-           deaths = deaths + dead.died::int,
-           not_before = CASE WHEN dead.died
+           deaths = deaths + held.died::int,
+           not_before = CASE WHEN held.died
                              THEN now() + least(:backoff * power(2, least(deaths, 20)), :most)
                              ELSE not_before END
-      FROM dead
-     WHERE owner = dead.incarnation
-    RETURNING id
+      FROM held
+     WHERE j.id = held.id
+    RETURNING j.id
 """)
 
 # What an endpoint was to be told that has been disabled or deleted meanwhile is given up, as the

@@ -7,10 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from jobs import leases, rescue, results, workers
+from jobs import job_leases, leases, rescue, results, workers
 from jobs.errors import LeaseLost
 from jobs.job_leases import JobLease
 from jobs.leases import ShardLease
+from jobs.models import JobState
 from jobs.rescue import Rescued, Suspect
 from tests.fixtures.passing_time import pass_time
 from tests.fixtures.work import LONG, NO_TIME, Work, segment_of
@@ -248,6 +249,24 @@ def test_a_dead_control_process_gives_its_jobs_back(work: Work, holds: str) -> N
 
     assert first.job_id == second.job_id == job_id
     assert second.attempt == first.attempt + 1
+
+
+def test_a_job_that_a_frozen_planner_locks_keeps_no_other_from_being_given_back(
+    work: Work,
+) -> None:
+    frozen, dead = (work.add_worker() for _ in range(2))
+    work.add_batch()
+    locked = work.claim_plan(frozen)
+    given_back = work.add_batch()
+    work.claim_plan(dead)
+    work.kill(frozen)
+    work.kill(dead)
+
+    with work.sessions() as copying, work.sessions.begin() as session:
+        job_leases.hold(copying, locked, JobState.VALIDATING)
+        assert rescue.release_jobs(session, backoff=NO_TIME) == 1
+
+    assert work.claim_plan(work.add_worker()).job_id == given_back
 
 
 def _settle_all(work: Work) -> None:
