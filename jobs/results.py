@@ -20,12 +20,16 @@ from jobs.rescue import Suspect
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Where one line lies in its segment, in bytes.  `ok`: it belongs in the output file."""
+    """Where one line lies in its segment, in bytes, and what it counts for, in tokens.  `ok`: it
+    belongs in the output file."""
 
     index: int
     ok: bool
     start: int
     length: int
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,31 +40,33 @@ class SegmentDraft:
     bytes: int
     sha256: str
     rows: list[Row]
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
 
 
 _NEXT_ID = text("SELECT nextval(pg_get_serial_sequence('segments', 'id'))")
 
 # The counts are of what landed.  If this COMMIT's answer is lost and it runs again, nothing lands
-# and no second segment is made.
+# and no second segment is made; if it runs again with more rows, those alone are counted.
 _PUT = text("""
-    WITH put AS (
-        INSERT INTO results (job_id, index, segment_id, ok, start, length)
-        SELECT :job_id, r.index, :segment_id, r.ok, r.start, r.length
+    WITH r AS MATERIALIZED (
+        SELECT *
           FROM unnest(CAST(:indexes AS integer[]), CAST(:oks AS boolean[]),
-                      CAST(:starts AS bigint[]), CAST(:lengths AS integer[]))
-               AS r (index, ok, start, length)
+                      CAST(:starts AS bigint[]), CAST(:lengths AS integer[]),
+                      CAST(:inputs AS integer[]), CAST(:cacheds AS integer[]),
+                      CAST(:outputs AS integer[]))
+               AS r (index, ok, start, length, input, cached, output)
+    ),
+    put AS (
+        INSERT INTO results (job_id, index, segment_id, ok, start, length)
+        SELECT :job_id, r.index, :segment_id, r.ok, r.start, r.length FROM r
             ON CONFLICT DO NOTHING
-        RETURNING index, ok
+        RETURNING index, start
     )
     INSERT INTO segments (id, job_id, shard_id, attempt, storage_key, bytes, sha256,
                           input_tokens, cached_tokens, output_tokens, ok, failed, last_index)
     SELECT :segment_id, :job_id, :shard_id, :attempt, :storage_key, :bytes, :sha256,
-           :input_tokens, :cached_tokens, :output_tokens,
+           sum(input), sum(cached), sum(output),
            count(*) FILTER (WHERE ok), count(*) FILTER (WHERE NOT ok), max(index)
-      FROM put
+      FROM put JOIN r USING (index, start)
     HAVING count(*) > 0
     RETURNING id
 """)
@@ -110,13 +116,13 @@ def put(
             "storage_key": segment.storage_key,
             "bytes": segment.bytes,
             "sha256": segment.sha256,
-            "input_tokens": segment.input_tokens,
-            "cached_tokens": segment.cached_tokens,
-            "output_tokens": segment.output_tokens,
             "indexes": _array(row.index for row in rows),
             "oks": _array(row.ok for row in rows),
             "starts": _array(row.start for row in rows),
             "lengths": _array(row.length for row in rows),
+            "inputs": _array(row.input_tokens for row in rows),
+            "cacheds": _array(row.cached_tokens for row in rows),
+            "outputs": _array(row.output_tokens for row in rows),
         },
     )
 

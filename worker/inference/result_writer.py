@@ -225,15 +225,13 @@ class ResultWriter:
             bytes=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
             rows=_placed(rows),
-            input_tokens=sum(row.prompt_tokens for row in rows),
-            cached_tokens=sum(row.cached_tokens for row in rows),
-            output_tokens=sum(row.output_tokens for row in rows),
         )
 
 
 def _placed(rows: list[FinishedRow]) -> list[Row]:
     placed, start = list[Row](), 0
     for row in rows:
-        placed.append(Row(row.index, row.ok, start, len(row.line)))
+        tokens = (row.prompt_tokens, row.cached_tokens, row.output_tokens)
+        placed.append(Row(row.index, row.ok, start, len(row.line), *tokens))
         start += len(row.line)
     return placed

@@ -65,10 +65,7 @@ def _end(services: Services, lease: ShardLease, line: bytes, *, ok: bool) -> Non
         storage_key=key,
         bytes=len(line),
         sha256=hashlib.sha256(line).hexdigest(),
-        rows=[Row(0, ok, 0, len(line))],
-        input_tokens=4,
-        cached_tokens=3,
-        output_tokens=1,
+        rows=[Row(0, ok, 0, len(line), input_tokens=4, cached_tokens=3, output_tokens=1)],
     )
     with services.sessions.begin() as session:
         results.flush_request(session, lease, segment)

@@ -196,6 +196,19 @@ def test_rows_flushed_twice_are_counted_once(work: Work) -> None:
         assert results.finished(session, job_id, [0, 1, 2]) == {0, 1}
 
 
+@pytest.mark.law("I5")
+def test_of_rows_that_are_flushed_again_with_others_only_the_others_count(work: Work) -> None:
+    """As where the answer to a COMMIT was lost and another row finished meanwhile."""
+    job_id = work.add_planned_batch([3])
+    (lease,) = work.claim(work.add_worker())
+    work.flush(lease, segment_of(job_id, [0]))
+    once = "SELECT ROW(sum(ok), sum(input_tokens), sum(cached_tokens), sum(output_tokens))::text"
+
+    work.flush(lease, segment_of(job_id, [0, 1, 2]))
+
+    assert work.scalar(f"{once} FROM segments") == "(3,9,6,3)"
+
+
 @pytest.fixture
 def reader(database_url: str) -> Iterator[Engine]:
     """Keeps its snapshots for as long as it likes: none of our limits ends it."""
