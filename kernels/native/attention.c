@@ -249,7 +249,7 @@ static void attend_segment(const struct attention *of, const struct segment *seg
 
 void gm_attend(struct member *me, int32_t rows, const struct attention *of)
 {
-    struct scratch scratch;
+    static _Thread_local struct scratch scratch; /* a thread's stack may be smaller */
     const struct plan *plan = of->plan;
     (void)rows; /* the segments name them */
     for (int level = 0; level < plan->num_levels; level++) {
