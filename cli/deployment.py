@@ -12,7 +12,7 @@ from cli import up_file
 from cli.errors import CommandFailed
 from cli.servers.embedded import Identity
 from cli.settings import CommandSettings
-from jobs.database import connect, sessions_of
+from jobs.database import Sessions, connect, sessions_of
 from jobs.settings import StorageSettings, read
 from jobs.storage import Storage
 
@@ -34,14 +34,20 @@ def api_access(data_dir: Path) -> tuple[str, str]:
 
 
 @contextmanager
-def transaction(data_dir: Path) -> Iterator[Session]:
-    """One transaction in that database."""
+def connected(data_dir: Path) -> Iterator[Sessions]:
+    """That database, until the `with` ends."""
     engine = connect(database_url(data_dir), pool_size=1)
     try:
-        with sessions_of(engine).begin() as session:
-            yield session
+        yield sessions_of(engine)
     finally:
         engine.dispose()
+
+
+@contextmanager
+def transaction(data_dir: Path) -> Iterator[Session]:
+    """One transaction in that database."""
+    with connected(data_dir) as sessions, sessions.begin() as session:
+        yield session
 
 
 def server_key(data_dir: Path) -> str:

@@ -19,6 +19,7 @@ from cli.interrupts import Interrupted
 from cli.plan import plan
 from cli.stack import Model
 from cli.submit import submit
+from cli.top import top
 from cli.up import up as run_up
 from cli.verify import verify
 from engine.errors import EngineError
@@ -38,6 +39,7 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(bench.app, name="bench")
 app.command()(plan)
 app.command()(submit)
+app.command()(top)
 app.command()(verify)
 
 

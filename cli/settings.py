@@ -4,18 +4,19 @@ import os
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from jobs.settings import DatabaseSettings, SecretsSettings, StorageSettings
+from jobs.settings import DatabaseSettings, LeaseSettings, SecretsSettings, StorageSettings
 
 
 class CommandSettings(BaseSettings):
-    """By which `migrate`, `keys` and `tenants` find a deployment; empty where `gristmill up` runs
-    it."""
+    """By which `migrate`, `keys`, `tenants` and `top` find a deployment; empty where `gristmill up`
+    runs it."""
 
     model_config = SettingsConfigDict(env_nested_delimiter="__", frozen=True, extra="ignore")
 
     database: DatabaseSettings | None = None
     secrets: SecretsSettings | None = None
     storage: StorageSettings | None = None
+    leases: LeaseSettings = LeaseSettings()
 
 
 def inherited() -> dict[str, str]:

@@ -9,6 +9,7 @@ from prometheus_client import Counter, Histogram
 LEASES_LOST = Counter(
     "gristmill_leases_lost", "Leases that passed on while they were worked on.", ["reason"]
 )
+JOBS_EXPIRED = Counter("gristmill_jobs_expired", "Jobs whose window ended before their work did.")
 STALE_COMMITS = Counter(
     "gristmill_stale_commit_rejected", "Writes refused because their lease had passed on."
 )
@@ -41,3 +42,10 @@ OBJECTS_COLLECTED = Counter(
     "Objects deleted that nobody needs, and multipart writes ended that nobody completes.",
     ["kind"],
 )
+
+# Prometheus sees no increase in a number that appears with its first event.  Those that alarms wait
+# for are there from the start.
+LEASES_LOST.labels("passed on")
+LEASES_LOST.labels("incarnation over")
+RESCUED.labels("dead")
+RESCUED.labels("spared")

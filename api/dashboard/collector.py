@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from api.dashboard.snapshots import Snapshots
 from api.errors import DATABASE_AWAY
-from jobs.overview.views import ModelQueue, WorkerView
+from jobs.overview.views import ControlView, ModelQueue, WorkerView
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ class QueueCollector(Collector):
         yield database_up
         yield from _of_queues(overview.queues)
         yield from _of_workers(overview.workers)
+        yield _of_control(overview.control)
 
 
 def _of_queues(queues: Iterable[ModelQueue]) -> Iterator[Metric]:
@@ -84,3 +85,14 @@ def _of_workers(workers: Iterable[WorkerView]) -> Iterator[Metric]:
         alive.add_metric(names, numbers[names])
         beat_age.add_metric(names, ages[names])
     yield from (alive, beat_age)
+
+
+def _of_control(control: ControlView) -> Metric:
+    oldest = GaugeMetricFamily(
+        "gristmill_oldest_batch_seconds",
+        "For how long the batch that waits longest has waited for this step's end.",
+        labels=["step"],
+    )
+    oldest.add_metric(["planning"], control.planning)
+    oldest.add_metric(["finalizing"], control.finalizing)
+    return oldest

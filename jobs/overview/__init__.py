@@ -9,7 +9,7 @@ from datetime import timedelta
 from sqlalchemy import text
 
 from jobs.database import Sessions
-from jobs.overview.batches import list_batches
+from jobs.overview.batches import list_batches, look_at_control
 from jobs.overview.queues import count_queues
 from jobs.overview.views import Overview
 from jobs.overview.webhooks import list_failing
@@ -29,6 +29,7 @@ def take(sessions: Sessions, *, beat_ttl: timedelta) -> Overview:
         processes = list_workers(session, beat_ttl)
         return Overview(
             at=session.execute(text("SELECT now()")).scalar_one(),
+            control=look_at_control(session),
             queues=tuple(count_queues(session, processes)),
             workers=tuple(processes),
             batches=tuple(list_batches(session)),

@@ -63,7 +63,9 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchView:
-    """`fault`: of a failed one, the first that is wrong with its file, and in which line."""
+    """`fault`: of a failed one, the first that is wrong with its file, and in which line.
+    `rows_per_second`: how many it got in the last minute; 0 once it has ended.
+    """
 
     id: UUID
     tenant: str
@@ -72,6 +74,8 @@ class BatchView:
     interactive: bool
     created_at: datetime
     elapsed: float  # seconds from its creation to its end, or to now
+    paused: bool
+    rows_per_second: float
     total: int
     ok: int
     failed: int
@@ -88,6 +92,13 @@ class BatchView:
     @property
     def progress(self) -> float:
         return min(1.0, (self.ok + self.failed) / self.total) if self.total else 0.0
+
+    @property
+    def eta_seconds(self) -> float | None:
+        """To its last row, if it goes on as in the last minute; None: there is nothing to go by."""
+        if not self.rows_per_second:
+            return None
+        return (self.total - self.ok - self.failed) / self.rows_per_second
 
     @property
     def prefix_hit_rate(self) -> float | None:
@@ -114,8 +125,18 @@ class WebhookView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControlView:
+    """What control processes have before them: for how long the batch that waits longest has waited
+    to be planned, or to be finalized once it was begun.  Seconds; 0 where none does."""
+
+    planning: float
+    finalizing: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     at: datetime
+    control: ControlView
     queues: tuple[ModelQueue, ...]
     workers: tuple[WorkerView, ...]
     batches: tuple[BatchView, ...]

@@ -49,6 +49,7 @@ class Sweeper:
         with self._sessions.begin() as session:
             expired = finishing.expire_due(session)
         if expired:
+            metrics.JOBS_EXPIRED.inc(len(expired))
             log.info("jobs expired", extra={"jobs": len(expired)})
 
     def _hasten(self) -> None:

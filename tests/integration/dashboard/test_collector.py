@@ -28,6 +28,8 @@ def test_a_scrape_says_where_the_requests_are_and_who_is_alive(sessions, scene: 
     assert sample("leases_active", **bulk) == 1
     assert sample("workers_alive", kind="inference", model=MODEL) == 1
     assert sample("workers_alive", kind="control", model="") == 1
+    assert sample("oldest_batch_seconds", step="planning") == 0
+    assert sample("oldest_batch_seconds", step="finalizing") == 0
     age = sample("heartbeat_age_seconds", kind="inference", model=MODEL)
     assert age is not None
     assert 0 <= age < TTL.total_seconds()

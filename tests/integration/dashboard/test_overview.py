@@ -117,6 +117,35 @@ def test_an_open_batch_sums_its_segments_and_a_finished_one_keeps_its_totals(
     assert batches[finished].progress == 1.0
 
 
+def test_what_is_left_is_judged_by_the_last_minute(sessions, scene: Scene):
+    hour_ago = func.now() - timedelta(hours=1)
+    at_work = scene.batch(total=100, in_progress_at=hour_ago)
+    scene.segment(at_work, ok=25, failed=5)
+    standing = scene.batch(total=100, in_progress_at=hour_ago, paused=True)
+
+    batches = {batch.id: batch for batch in look(sessions).batches}
+
+    assert (batches[at_work].rows_per_second, batches[at_work].eta_seconds) == (0.5, 140)
+    assert (batches[standing].rows_per_second, batches[standing].eta_seconds) == (0, None)
+    assert (batches[at_work].paused, batches[standing].paused) == (False, True)
+
+
+def test_what_control_processes_have_before_them_is_as_old_as_its_oldest_batch(
+    sessions, scene: Scene
+):
+    long_ago = [func.now() - timedelta(minutes=minutes) for minutes in (30, 20, 10)]
+    idle = look(sessions).control
+    scene.batch(created_at=long_ago[0])
+    scene.batch(state=JobState.VALIDATING, created_at=long_ago[1])
+    scene.batch(state=JobState.QUEUED, created_at=long_ago[2])
+    scene.batch(state=JobState.FINALIZING, created_at=long_ago[0], finalizing_at=long_ago[2])
+
+    busy = look(sessions).control
+
+    assert (idle.planning, idle.finalizing) == (0, 0)
+    assert (busy.planning // 60, busy.finalizing // 60) == (20, 10)
+
+
 def test_a_batch_without_rows_yet_has_made_no_progress(sessions, scene: Scene):
     scene.batch(state=JobState.VALIDATING, model=None)
 

@@ -28,6 +28,7 @@ _COMMANDS = [
     ("tenants", "drop"),
     ("tenants", "quota"),
     ("tenants", "show"),
+    ("top",),
     ("up", "--data-dir", "file", "--port"),
     ("up", "--data-dir", "file", "--model"),
     ("verify",),

@@ -1,7 +1,8 @@
-"""What is counted is documented."""
+"""What is counted is documented, and what alarms wait for is there before it happens."""
 
 from pathlib import Path
 
+import pytest
 from prometheus_client import REGISTRY
 
 from jobs import metrics
@@ -18,3 +19,19 @@ def test_every_metric_of_the_process_is_in_the_documentation() -> None:
 
     assert undocumented == set()
     assert "gristmill_leases_lost" in names
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("rescued_total", {"worker": "dead"}),
+        ("rescued_total", {"worker": "spared"}),
+        ("leases_lost_total", {"reason": "passed on"}),
+        ("leases_lost_total", {"reason": "incarnation over"}),
+    ],
+    ids=str,
+)
+def test_the_first_of_its_kind_is_an_increase(name: str, labels: dict[str, str]) -> None:
+    assert metrics.RESCUED is not None
+
+    assert REGISTRY.get_sample_value(f"gristmill_{name}", labels) is not None
