@@ -7,7 +7,7 @@ to programs that never load a model.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import EngineError, ModelUnusable
+from engine.errors import EngineError, ModelUnusable, ProcessForked
 from engine.requests import (
     Alternative,
     Completion,
@@ -40,6 +40,7 @@ __all__ = [
     "Grammar",
     "Message",
     "ModelUnusable",
+    "ProcessForked",
     "Refusal",
     "Request",
     "SamplingParams",

@@ -6,11 +6,13 @@ be read from others.
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from time import monotonic
 
 from engine.deadlines import Deadlines
+from engine.errors import ProcessForked
 from engine.grammars import GrammarRefused, Grammars
 from engine.intake import Intake
 from engine.live_request import LiveRequest, make_live
@@ -52,6 +54,7 @@ class Engine:
         self._grammars = grammars
         self._tokenizer = tokenizer
         self._clock = clock
+        self._process = os.getpid()
         self._deadlines = Deadlines(clock)
         self._live: dict[str, LiveRequest] = {}
         self._seq_ids = count()
@@ -77,7 +80,11 @@ class Engine:
         return self._counters.snapshot(self._scheduler)
 
     def add(self, requests: Iterable[Request]) -> list[Completion]:
-        """Queue the requests, tokenised as one batch.  Returns those refused, as completions."""
+        """Queue the requests, tokenised as one batch.  Returns those refused, as completions.
+
+        Raises ProcessForked.
+        """
+        self._refuse_in_a_fork()
         requests = list(requests)
         refused = []
         for request, prompt in zip(requests, self._intake.prompts(requests), strict=True):
@@ -99,7 +106,11 @@ class Engine:
         self._scheduler.expect(_shared_beginning(found), count, salt=salt)
 
     def step(self) -> list[Completion]:
-        """Compute one step.  Returns the completions of the requests that ended in it."""
+        """Compute one step.  Returns the completions of the requests that ended in it.
+
+        Raises ProcessForked.
+        """
+        self._refuse_in_a_fork()
         started = self._clock()
         overdue = self._end_overdue()
         batch = self._scheduler.step()
@@ -128,6 +139,12 @@ class Engine:
             live = self._live.pop(request_id, None)
             if live is not None:
                 self._scheduler.abort(live.seq)
+
+    def _refuse_in_a_fork(self) -> None:
+        if os.getpid() != self._process:  # to wait for threads that are not here would be for ever
+            raise ProcessForked(
+                "an engine computes only in the process that loaded it, not in forks"
+            )
 
     def _queue(self, request: Request, prompt: list[int]) -> Refusal | None:
         if request.request_id in self._live:
