@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from api import errors
@@ -10,6 +9,7 @@ from api.dashboard.app import create_dashboard
 from api.dashboard.collector import QueueCollector
 from api.dashboard.snapshots import Snapshots
 from api.metrics import CountRequests, HttpMetrics
+from api.openapi import ANY_ERROR, Api
 from api.routes import (
     batches,
     completions,
@@ -42,13 +42,13 @@ _PARTS = (
 )
 
 
-def create_app(services: Services, *, beat_ttl: timedelta) -> FastAPI:
+def create_app(services: Services, *, beat_ttl: timedelta) -> Api:
     """`beat_ttl` is how long a worker's beat lasts: the page shows its age by it."""
     registry = CollectorRegistry()
     snapshots = Snapshots(services.sessions, beat_ttl=beat_ttl)
     registry.register(QueueCollector(snapshots))
 
-    app = FastAPI(title="Gristmill", redoc_url=None)
+    app = Api(title="Gristmill", redoc_url=None, responses=ANY_ERROR)
     app.state.services = services
     app.state.registry = registry
     for part in _PARTS:

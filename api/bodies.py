@@ -14,8 +14,9 @@ from starlette.concurrency import run_in_threadpool
 from api import strict_json
 from api.deps import AllServices, CurrentCaller
 from api.errors import refusal_of
+from api.openapi import schema_of
 from api.services import Services
-from jobs.errors import InvalidValue, TooLarge
+from jobs.errors import InvalidJson, InvalidValue, TooLarge
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -42,8 +43,13 @@ async def read_body(schema: type[Schema], request: Request, services: Services) 
 
 def documented(schema: type[BaseModel]) -> dict[str, Any]:
     """The `openapi_extra` of a route whose body `body_of` reads."""
-    content = {"application/json": {"schema": schema.model_json_schema()}}
-    return {"requestBody": {"required": True, "content": content}}
+    content = {"application/json": {"schema": schema_of(schema)}}
+    return {"requestBody": {"required": _says_something(schema), "content": content}}
+
+
+def _says_something(schema: type[BaseModel]) -> bool:
+    """Whether the body must be there: to say nothing is enough where nothing must be said."""
+    return any(field.is_required() for field in schema.model_fields.values())
 
 
 async def _read(request: Request, *, limit: int) -> bytes:
@@ -68,9 +74,9 @@ def refuse_encoded(request: Request) -> None:
 
 
 def _validated(schema: type[Schema], raw: bytes) -> Schema:
-    if not raw and not any(field.is_required() for field in schema.model_fields.values()):
-        raw = b"{}"  # to say nothing is enough where nothing must be said
-    value = strict_json.parse(raw)
+    if not raw and _says_something(schema):
+        raise InvalidJson("The body is empty; it must be a JSON object.")
+    value = strict_json.parse(raw or b"{}")
     if not isinstance(value, dict):
         raise InvalidValue("The body must be a JSON object.")
     try:

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
@@ -35,22 +36,25 @@ def db_session(request: Request) -> Iterator[Session]:
 DbSession = Annotated[Session, Depends(db_session, scope="function")]
 
 
-async def caller(
-    services: AllServices,
-    authorization: Annotated[str | None, Header(include_in_schema=False)] = None,
-) -> Caller:
+_Key = Annotated[
+    HTTPAuthorizationCredentials | None,
+    Depends(HTTPBearer(auto_error=False, scheme_name="key", description="An API key, gm_…")),
+]
+
+
+async def caller(services: AllServices, sent: _Key) -> Caller:
     """Whose key this is, and that it is not too soon for another call.
 
     Transactions of its own, so that no route holds one while it waits, and none for a known key.
     """
-    scheme, _, key = (authorization or "").partition(" ")
-    if scheme.lower() != "bearer" or not key:
+    if sent is None:
         raise NotAuthenticated(
             "Send your API key as 'Authorization: Bearer gm_…'; `gristmill keys create` makes one."
         )
-    found = services.keys.recall(key.strip())
+    key = sent.credentials.strip()
+    found = services.keys.recall(key)
     if found is None:
-        found = await run_in_threadpool(services.keys.ask, key.strip())
+        found = await run_in_threadpool(services.keys.ask, key)
     if found.rate is not None:
         await run_in_threadpool(_take_turn, services, found.tenant_id, found.rate)
     return found

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
+from api.schemas.errors import ErrorDetail, ErrorObject
 from jobs.errors import (
     BodyRefused,
     FileChanged,
@@ -93,16 +94,18 @@ def refuse(
     headers: dict[str, str] | None = None,
 ) -> Response:
     """An error's answer, for the few that are no exception."""
-    error = {"message": message, "type": _kind(status), "param": param, "code": code}
+    error = ErrorDetail(message=message, type=_kind(status), param=param, code=code)
     headers = _HEADERS.get(status, {}) | (headers or {})
-    return JSONResponse({"error": error}, status_code=status, headers=headers)
+    answer = ErrorObject(error=error).model_dump()
+    return JSONResponse(answer, status_code=status, headers=headers)
 
 
 def refusal_of(error: ValidationError | RequestValidationError) -> RequestRefused:
     """The first fault of a body or of parameters, as the domain would have said it."""
     fault: ErrorDetails = error.errors()[0]
-    location = [str(part) for part in fault["loc"]]
-    param = ".".join(location) or None
+    # A parameter's first part is FastAPI's own: query, path, header.
+    location = fault["loc"][1:] if isinstance(error, RequestValidationError) else fault["loc"]
+    param = ".".join(map(str, location)) or None
     match fault["type"]:
         case "missing":
             return MissingParameter(f"'{param}' is missing.", param=param)
@@ -132,23 +135,37 @@ def _body_refusal(_: Request, error: Any) -> Response:
 
 
 def _parameters(request: Request, error: Any) -> Response:
-    refusal = refusal_of(error)
-    if refusal.param is not None:  # FastAPI's own first part: query, path, header
-        refusal.param = refusal.param.partition(".")[2] or refusal.param
-    return _refusal(request, refusal)
+    return _refusal(request, refusal_of(error))
 
 
 def _routing(request: Request, error: Any) -> Response:
     code = _ROUTING.get(error.status_code, "invalid_request")
     hint = _where_else(request) if error.status_code == 404 else ""
     message = f"{request.method} {request.url.path}: {error.detail}.{hint}"
-    return refuse(error.status_code, message, code=code, headers=dict(error.headers or {}))
+    headers = (
+        {"Allow": _allowed(request)} if error.status_code == 405 else dict(error.headers or {})
+    )
+    return refuse(error.status_code, message, code=code, headers=headers)
+
+
+def _allowed(request: Request) -> str:
+    """The methods that the path takes; the framework names only those of its first route."""
+    return ", ".join(
+        method
+        for method in ("GET", "HEAD", "POST", "PATCH", "DELETE")
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    )
 
 
 def _where_else(request: Request) -> str:
     """What to call instead of a path that nobody answers: most who do leave out /v1, or want an
     endpoint that a batch engine has not."""
     path = request.url.path
+    if path == "/":
+        return " The API is under /v1, the operator's page at /dashboard; /docs has every call."
     elsewhere = {**request.scope, "path": f"/v1{path}"}
     if any(route.matches(elsewhere)[0] is not Match.NONE for route in request.app.routes):
         return f" It is /v1{path}: the base URL of a client ends in /v1."

@@ -35,25 +35,31 @@ class UploadForm:
         self._file, self._known = file, fields | {file}
         self.fields: dict[str, str] = {}
         self.filename: str | None = None
-        self._parser = MultipartParser(
-            options[b"boundary"],
-            {
-                "on_part_begin": self._begin_part,
-                "on_header_field": self._header_name,
-                "on_header_value": self._header_value,
-                "on_header_end": self._end_header,
-                "on_headers_finished": self._end_headers,
-                "on_part_data": self._data,
-                "on_part_end": self._end_part,
-                "on_end": self._end,
-            },
-        )
+        self._parser = self._parser_of(options[b"boundary"])
         self._name, self._value = bytearray(), bytearray()  # the header that is being read
         self._disposition = b""
         self._part = ""
         self._field = bytearray()
         self._file_bytes: list[bytes] = []
         self._ended = False
+
+    def _parser_of(self, boundary: bytes) -> MultipartParser:
+        try:
+            return MultipartParser(
+                boundary,
+                {
+                    "on_part_begin": self._begin_part,
+                    "on_header_field": self._header_name,
+                    "on_header_value": self._header_value,
+                    "on_header_end": self._end_header,
+                    "on_headers_finished": self._end_headers,
+                    "on_part_data": self._data,
+                    "on_part_end": self._end_part,
+                    "on_end": self._end,
+                },
+            )
+        except FormParserError as error:
+            raise InvalidValue("The form's boundary is too long.", param="Content-Type") from error
 
     def file_chunks(self, body: Iterable[bytes]) -> Iterator[bytes]:
         """Read the whole body; yield the bytes of its file, as they come."""

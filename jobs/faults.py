@@ -15,15 +15,20 @@ _WORDS = {
     "string_type": "must be a string",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a smaller number",
     "float_type": "must be a number",
+    "float_parsing": "must be a number",
     "finite_number": "must be a finite number",
     "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
     "list_type": "must be a list",
     "dict_type": "must be an object",
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
     "none_required": "must be null",
     "literal_error": "must be {expected}",
+    "enum": "must be {expected}",
     "union_tag_not_found": "needs {discriminator}, which says what it is",
     "union_tag_invalid": "{discriminator} must be one of {expected_tags}",
     "too_short": "must have {min_length} or more elements",
@@ -70,8 +75,9 @@ def unknown(errors: Iterable[ErrorDetails]) -> list[str]:
 
 def words(error: ErrorDetails) -> str:
     """What is wrong, without where, and without a full stop at its end."""
-    ours = _WORDS.get(error["type"])
-    if ours is None:
+    text = isinstance(error["input"], str)  # whose characters pydantic may call items
+    ours = (text and _WORDS.get(f"string_{error['type']}")) or _WORDS.get(error["type"])
+    if not ours:
         return error["msg"].removeprefix("Value error, ")
     context = error.get("ctx", {})
     return ours.format(**{name: _as_json(value) for name, value in context.items()})

@@ -14,6 +14,7 @@ from api import content, receiving
 from api.answers import Once, OneAnswer
 from api.bodies import is_json, read_body, refuse_encoded
 from api.deps import AllServices, CurrentCaller, DbSession, after_id, row_id
+from api.openapi import schema_of
 from api.schemas.files import DeletedFile, FileByReference, FileObject
 from api.schemas.given import ListOf
 from api.schemas.sent import FileQuery
@@ -27,6 +28,13 @@ from jobs.references import read_reference
 router = APIRouter(prefix="/v1/files", tags=["files"])
 
 _LINK_SECONDS = 300
+
+_BYTES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {}}},
+    206: {"content": {"application/octet-stream": {}}, "description": "The range asked for"},
+    302: {"description": "A link to S3"},
+    304: {"description": "You have these bytes"},
+}
 
 _FORM: dict[str, Any] = {
     "requestBody": {
@@ -42,7 +50,7 @@ _FORM: dict[str, Any] = {
                     },
                 }
             },
-            "application/json": {"schema": FileByReference.model_json_schema()},
+            "application/json": {"schema": schema_of(FileByReference)},
         },
     }
 }
@@ -148,7 +156,7 @@ def delete_file(
 
 
 @router.head("/{file_id}/content", include_in_schema=False)
-@router.get("/{file_id}/content", response_class=Response)
+@router.get("/{file_id}/content", response_class=Response, responses=_BYTES)
 def read_content(
     file_id: str,
     request: Request,

@@ -11,6 +11,7 @@ from api import composing, receiving
 from api.answers import Once, OneAnswer
 from api.bodies import body_of, documented, is_json, read_body, refuse_encoded
 from api.deps import AllServices, CurrentCaller, DbSession, row_id
+from api.openapi import schema_of
 from api.schemas.files import FileObject
 from api.schemas.uploads import PartLink, PartObject, UploadComplete, UploadCreate, UploadObject
 from api.services import Services
@@ -32,7 +33,7 @@ _PART: dict[str, Any] = {
                     "properties": {"data": {"type": "string", "format": "binary"}},
                 }
             },
-            "application/json": {"schema": PartLink.model_json_schema()},
+            "application/json": {"schema": schema_of(PartLink)},
         },
     }
 }

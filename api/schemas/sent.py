@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from jobs import windows
 from jobs.files import UPLOAD_PURPOSES
@@ -46,7 +46,9 @@ def _purpose(text: str) -> str:
     return text
 
 
-Purpose = Annotated[str, AfterValidator(_purpose)]
+Purpose = Annotated[
+    str, AfterValidator(_purpose), WithJsonSchema({"type": "string", "enum": UPLOAD_PURPOSES})
+]
 Metadata = Annotated[dict[Text, Text], AfterValidator(_small)]
 # Seconds.  OpenAI's bounds.
 MIN_EXPIRY = 3600
@@ -75,7 +77,9 @@ def _supported(endpoint: str) -> str:
     return endpoint
 
 
-Endpoint = Annotated[str, AfterValidator(_supported)]
+Endpoint = Annotated[
+    str, AfterValidator(_supported), WithJsonSchema({"type": "string", "enum": sorted(BODIES)})
+]
 
 
 class Query(BaseModel):

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from api.schemas.given import Given, Named, unix, unix_or_none
 from api.schemas.sent import PageQuery, Sent, Text
@@ -20,7 +20,9 @@ def _known(event_type: str) -> str:
     return event_type
 
 
-EventType = Annotated[str, AfterValidator(_known)]
+EventType = Annotated[
+    str, AfterValidator(_known), WithJsonSchema({"type": "string", "enum": events.TYPES})
+]
 EventTypes = Annotated[list[EventType], Field(min_length=1, max_length=100)]
 Name = Annotated[Text, Field(min_length=1, max_length=256)]
 

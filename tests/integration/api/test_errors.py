@@ -76,6 +76,36 @@ def test_a_compressed_body_is_refused_unread(tenant: Tenant, path: str) -> None:
     assert error_of(answer)["param"] == "Content-Encoding"
 
 
+def test_an_empty_body_is_said_to_be_empty(tenant: Tenant) -> None:
+    answer = tenant.http.post("/v1/batches", content=b"", headers=JSON)
+
+    assert error_of(answer)["message"] == "The body is empty; it must be a JSON object."
+
+
+def test_a_header_that_is_wrong_is_called_by_its_name(tenant: Tenant) -> None:
+    begin = {"bytes": 0, "filename": "a", "mime_type": "text/plain", "purpose": "batch"}
+
+    answer = tenant.http.post("/v1/uploads", json=begin, headers={"Idempotency-Key": "k" * 256})
+
+    message = error_of(answer)["message"]
+    assert message == "'Idempotency-Key': must have at most 255 characters."
+
+
+def test_a_text_that_is_too_short_lacks_characters_not_elements(tenant: Tenant) -> None:
+    begin = {"bytes": 0, "filename": "", "mime_type": "text/plain", "purpose": "batch"}
+
+    answer = tenant.http.post("/v1/uploads", json=begin)
+
+    assert error_of(answer)["message"] == "'filename': must have 1 or more characters."
+
+
+def test_whoever_opens_the_bare_address_is_told_where_to_go(tenant: Tenant) -> None:
+    answer = tenant.http.get("/")
+
+    assert answer.status_code == 404
+    assert "/dashboard" in error_of(answer)["message"]
+
+
 def test_an_unknown_route_is_a_404_of_the_same_shape(tenant: Tenant) -> None:
     answer = tenant.http.get("/v1/nothing")
 
@@ -120,7 +150,7 @@ def test_a_wrong_method_is_a_405_that_says_which_are_right(tenant: Tenant) -> No
 
     assert answer.status_code == 405
     assert error_of(answer)["code"] == "method_not_allowed"
-    assert "POST" in answer.headers["allow"]
+    assert answer.headers["allow"] == "GET, POST"
 
 
 @pytest.mark.parametrize(

@@ -161,11 +161,20 @@ def test_an_interrupted_download_can_be_continued_by_its_etag(tenant: Tenant) ->
 
     same = tenant.http.get(url, headers={"Range": "bytes=4-", "If-Range": etag})
     changed = tenant.http.get(url, headers={"Range": "bytes=4-", "If-Range": '"another"'})
-    known = tenant.http.get(url, headers={"If-None-Match": etag})
-
     assert (same.status_code, same.content) == (206, LINES[4:])
     assert (changed.status_code, changed.content) == (200, LINES)
+
+
+@pytest.mark.parametrize("sent", ["{}", "W/{}", '"another", {}', "*"])
+def test_who_has_the_bytes_already_is_not_sent_them_again(tenant: Tenant, sent: str) -> None:
+    url = f"/v1/files/{upload(tenant)}/content"
+    etag = tenant.http.head(url).headers["etag"]
+
+    known = tenant.http.get(url, headers={"If-None-Match": sent.format(etag)})
+    other = tenant.http.get(url, headers={"If-None-Match": '"another", W/"third"'})
+
     assert (known.status_code, known.content) == (304, b"")
+    assert (other.status_code, other.content) == (200, LINES)
 
 
 def test_head_tells_the_length_without_the_bytes(tenant: Tenant) -> None:
@@ -240,22 +249,24 @@ def test_a_list_may_be_of_one_purpose(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "status", "param"),
+    ("query", "status", "says"),
     [
-        ({"limit": "0"}, 400, "limit"),
-        ({"limit": "10001"}, 400, "limit"),
-        ({"order": "up"}, 400, "order"),
-        ({"after": "nothing"}, 404, "after"),
-        ({"after": "file-" + "0" * 32}, 404, "after"),
-        ({"purpose": "\x00"}, 400, "purpose"),
-        ({"afer": "file-1"}, 400, "afer"),
+        ({"limit": "0"}, 400, "'limit': must be at least 1."),
+        ({"limit": "10001"}, 400, "'limit': must be at most 10000."),
+        ({"limit": "ten"}, 400, "'limit': must be a whole number."),
+        ({"order": "up"}, 400, "'order': must be 'asc' or 'desc'."),
+        ({"after": "nothing"}, 404, "There is no file 'nothing'."),
+        ({"after": "file-" + "0" * 32}, 404, "'after' names nothing that is yours"),
+        ({"purpose": "\x00"}, 400, "'purpose': may not hold U+0000."),
+        ({"afer": "file-1"}, 400, "'afer' is not a parameter of this call."),
     ],
     ids=str,
 )
 def test_a_list_refuses_parameters_that_are_wrong(
-    tenant: Tenant, query: dict[str, str], status: int, param: str
+    tenant: Tenant, query: dict[str, str], status: int, says: str
 ) -> None:
     answer = tenant.http.get("/v1/files", params=query)
 
     assert answer.status_code == status
-    assert answer.json()["error"]["param"] == param
+    assert answer.json()["error"]["param"] == next(iter(query))
+    assert answer.json()["error"]["message"].startswith(says)

@@ -103,6 +103,15 @@ FORMS: dict[str, tuple[Any, str, str | None]] = {
         "invalid_value",
         "purpose",
     ),
+    "an expiry without a time": (
+        [
+            ("purpose", (None, "batch")),
+            ("expires_after[anchor]", (None, "created_at")),
+            ("file", ("a", LINES)),
+        ],
+        "invalid_value",
+        "expires_after",
+    ),
     "an expiry that is too soon": (
         [
             ("purpose", (None, "batch")),
@@ -134,13 +143,14 @@ def test_a_form_that_is_wrong_is_refused_and_nothing_is_kept(
     [
         ("application/json", b"{}"),
         ("multipart/form-data", b"--x--"),
+        (f"multipart/form-data; boundary={'x' * 300}", b"--x--"),
         ("multipart/form-data; boundary=x", b"--y\r\n\r\n"),
         (
             "multipart/form-data; boundary=x",
             b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n{}',
         ),
     ],
-    ids=["json", "no boundary", "another boundary", "cut off"],
+    ids=["json", "no boundary", "a boundary too long", "another boundary", "cut off"],
 )
 def test_a_body_that_is_no_form_is_refused(tenant: Tenant, content_type: str, body: bytes) -> None:
     answer = tenant.http.post("/v1/files", content=body, headers={"Content-Type": content_type})
