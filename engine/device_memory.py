@@ -5,6 +5,8 @@ from pathlib import Path
 
 import torch
 
+from engine.container import memory_left
+
 GIB = 1024**3
 CPU_SHARE = 0.25  # of the free memory: a machine's memory is not ours alone, as a card's is
 CPU_LIMIT = 2 * GIB
@@ -33,5 +35,7 @@ def _free_memory() -> int:
     """Bytes that could be had without swapping, as the kernel estimates it."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
+            available = int(line.split()[1]) * 1024
+            left = memory_left()
+            return available if left is None else max(0, min(available, left))
     raise OSError("/proc/meminfo does not say MemAvailable")

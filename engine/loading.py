@@ -1,6 +1,5 @@
 """Puts an engine together: model, KV cache, scheduler, tokenizer."""
 
-import os
 from collections.abc import Callable
 from time import monotonic
 from typing import Unpack
@@ -9,6 +8,7 @@ import torch
 
 from engine.block_pool import BlockPool
 from engine.config import EngineConfig, EngineSettings, kv_dtype
+from engine.container import usable_cpus
 from engine.determinism import determinism_report, refuse_unless_deterministic
 from engine.device_memory import give_back_freed_memory
 from engine.engine import Engine
@@ -88,7 +88,8 @@ def _settle_device(settings: EngineSettings) -> tuple[torch.device, torch.dtype]
     device = resolve_device(settings)
     dtype = resolve_dtype(settings, device)
     if device.type == "cpu":
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        # PyTorch has been told already if there should be fewer, as by OMP_NUM_THREADS.
+        torch.set_num_threads(min(torch.get_num_threads(), usable_cpus()))
     return device, dtype
 
 
@@ -126,8 +127,9 @@ def _runner(model: Decoder, config: EngineConfig) -> ModelRunner:
 
 def _report(name: str, model: Decoder, config: EngineConfig) -> list[str]:
     kv_bytes = config.num_kv_tokens * kv_bytes_per_token(model.shape, config.dtype)
+    threads = f", threads {torch.get_num_threads()}" if model.device.type == "cpu" else ""
     return [
-        f"model {name}: {str(config.dtype).removeprefix('torch.')} on {model.device}",
+        f"model {name}: {str(config.dtype).removeprefix('torch.')} on {model.device}{threads}",
         f"max_model_len {config.max_model_len}, max_num_seqs {config.max_num_seqs}, "
         f"max_num_batched_tokens {config.max_num_batched_tokens}, "
         f"block_size {config.block_size}, kv_cache_bytes {kv_bytes}, "

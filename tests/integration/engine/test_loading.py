@@ -31,7 +31,7 @@ def test_startup_says_what_every_setting_became(tiny_model_dir):
     )  # fmt: skip
 
     assert lines[:3] == [
-        f"model {tiny_model_dir}: float32 on cpu",
+        f"model {tiny_model_dir}: float32 on cpu, threads {torch.get_num_threads()}",
         "max_model_len 500, max_num_seqs 64, max_num_batched_tokens 512, "
         "block_size 16, kv_cache_bytes 1048576, memory_fraction 0.9",
         "KV cache: 0.00 GiB, 128 blocks of 16 tokens, 2048 tokens; "
