@@ -23,6 +23,7 @@ JobsError
 ├── BatchRefused              a batch's file; ends the batch as failed
 ├── LeaseLost                 nobody's fault; the work is dropped
 ├── SegmentDamaged            S3 gave other bytes than were written; tried again, never published
+├── InputDamaged              the same of what a shard is to run; tried again, never run
 └── StorageUnavailable        S3 did not answer within its bounds; the work may be tried again
     └── StorageRefused        S3 answered, and said no
         └── ObjectRefused     for the sake of that object, which is not ours to use
@@ -149,6 +150,10 @@ class LeaseLost(JobsError):
 
 class SegmentDamaged(JobsError):
     """A segment's object is not what its rows say.  Nothing that was read of it may be used."""
+
+
+class InputDamaged(JobsError):
+    """A shard's input is not what planning wrote, or not there.  None of it may be run."""
 
 
 class StorageUnavailable(JobsError):

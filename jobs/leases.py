@@ -1,4 +1,4 @@
-"""The writes that move a shard: claim, take alone, complete, hand back.
+"""The writes that move a shard: claim, take alone, complete, hand back, set aside.
 
 A lease is the right to work on one shard while its owner's beat goes on.  `attempt` is its fencing
 token: a claim raises it, and every later write names it, so a worker whose lease has passed on
@@ -44,6 +44,7 @@ class ShardLease:
     cost: int
     prefix_key: str | None
     input_key: str | None
+    input_sha256: str | None
     inline: str | None
     first_line: int
     end_line: int
@@ -87,8 +88,8 @@ CLAIM = text("""
       FROM line, jobs j
      WHERE s.id = line.id AND j.id = s.job_id
     RETURNING s.id AS shard_id, s.attempt, s.owner, s.job_id, j.tenant_id, j.kind, j.endpoint,
-              s.model, s.interactive, s.solo, s.cost, s.prefix_key, s.input_key, s.inline,
-              s.first_line, s.end_line,
+              s.model, s.interactive, s.solo, s.cost, s.prefix_key, s.input_key, s.input_sha256,
+              s.inline, s.first_line, s.end_line,
               s.attempt = 1 AND NOT s.solo AND j.errors IS NULL AS fresh,
               (SELECT coalesce(sum(h.num_lines), 0)::int
                  FROM head h
@@ -124,6 +125,25 @@ _HAND_BACK = text(
 """
     + _FENCE
 )
+
+# A job whose every shard is done and some of whose rows have no result is told of them by its
+# finalizer, which has then waited for long enough (see jobs/lost_results.py).
+_SET_ASIDE = text(
+    """
+    UPDATE shards
+       SET state = CASE WHEN NOT :running THEN 'cancelled'
+                        WHEN damaged_since < now() - interval '1 hour' THEN 'done'
+                        ELSE 'queued' END::shard_state,
+           owner = NULL, alone = false, not_before = now() + :after,
+           damaged_since = coalesce(damaged_since, now())
+"""
+    + _FENCE
+)
+_LOCK_JOB = text("SELECT state FROM jobs WHERE id = :job_id FOR NO KEY UPDATE")
+_NOTE_DAMAGE = text("""
+    UPDATE jobs SET damaged_since = least(jobs.damaged_since, s.damaged_since)
+      FROM shards s WHERE s.id = :shard_id AND s.state = 'done' AND jobs.id = s.job_id
+""")
 _JOB_OF = text("SELECT job_id FROM shards WHERE id = :shard_id")
 
 
@@ -163,6 +183,21 @@ def hand_back(session: Session, held: Held, owner: UUID, *, after: timedelta) ->
     state = session.scalar(_JOB_STATE, {"job_id": job_id})
     values = _fence(held, owner) | {"running": state == "in_progress", "after": after}
     return session.execute(_HAND_BACK, values).first() is not None
+
+
+def set_aside(session: Session, held: Held, owner: UUID, *, after: timedelta) -> bool:
+    """Give up a shard whose input is damaged: queued again `after` a while or cancelled with its
+    job, and once it has been damaged for an hour done, without results.
+
+    False if the lease had passed on already.
+    """
+    job_id = session.scalar(_JOB_OF, {"shard_id": held.shard_id})
+    state = session.scalar(_LOCK_JOB, {"job_id": job_id})
+    values = _fence(held, owner) | {"running": state == "in_progress", "after": after}
+    if session.execute(_SET_ASIDE, values).first() is None:
+        return False
+    session.execute(_NOTE_DAMAGE, {"shard_id": held.shard_id})
+    return True
 
 
 def _fenced(session: Session, lease: ShardLease, write: TextClause) -> None:

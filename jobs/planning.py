@@ -51,12 +51,14 @@ class RequestRow:
 
 @dataclass(frozen=True, slots=True)
 class ShardDraft:
-    """A shard whose input object is in S3.  `cost` in tokens, see jobs/fairness.py."""
+    """A shard whose input object is in S3.  `cost` in tokens, see jobs/fairness.py; `sha256` of the
+    object, None if it is not to be checked."""
 
     input_key: str
     lines: int
     cost: int
     prefix_key: str | None
+    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +110,15 @@ _DUPLICATES = text("""
 
 _ADD_SHARDS = text("""
     INSERT INTO shards (job_id, model, interactive, paused, stamp, cost, prefix_key, input_key,
-                        end_line)
+                        input_sha256, end_line)
     SELECT :job_id, :model, :interactive, :paused, s.*
-      FROM unnest(:stamps, :costs, :prefix_keys, :input_keys, :lines) AS s
+      FROM unnest(:stamps, :costs, :prefix_keys, :input_keys, :sha256s, :lines) AS s
 """).bindparams(
     bindparam("stamps", type_=ARRAY(DOUBLE_PRECISION)),
     bindparam("costs", type_=ARRAY(BIGINT)),
     bindparam("prefix_keys", type_=ARRAY(TEXT)),
     bindparam("input_keys", type_=ARRAY(TEXT)),
+    bindparam("sha256s", type_=ARRAY(TEXT)),
     bindparam("lines", type_=ARRAY(INTEGER)),
 )
 
@@ -222,6 +225,7 @@ def _columns(shards: list[ShardDraft], start: fairness.Start) -> dict[str, objec
         "costs": [shard.cost for shard in shards],
         "prefix_keys": [shard.prefix_key for shard in shards],
         "input_keys": [shard.input_key for shard in shards],
+        "sha256s": [shard.sha256 for shard in shards],
         "lines": [shard.lines for shard in shards],
     }
 

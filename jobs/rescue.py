@@ -136,7 +136,7 @@ _RELEASE_DELIVERIES = text("""
 """)
 
 _SUSPECTS = text("""
-    SELECT s.id, s.job_id, j.tenant_id, j.kind, s.attempt, s.input_key, s.inline,
+    SELECT s.id, s.job_id, j.tenant_id, j.kind, s.attempt, s.input_key, s.input_sha256, s.inline,
            s.first_line, s.end_line, s.deaths_alone
       FROM shards s JOIN jobs j ON j.id = s.job_id
      WHERE s.state = 'suspect' AND s.not_before <= now()
@@ -158,9 +158,9 @@ _SPLIT = text("""
         RETURNING s.*
     )
     INSERT INTO shards (job_id, model, interactive, paused, stamp, cost, prefix_key, input_key,
-                        first_line, end_line, solo, crashes)
+                        input_sha256, first_line, end_line, solo, crashes)
     SELECT job_id, model, interactive, paused, stamp, greatest(cost / 2, 1), prefix_key, input_key,
-           half.first_line, half.end_line, true, crashes
+           input_sha256, half.first_line, half.end_line, true, crashes
       FROM parent,
            LATERAL (VALUES (first_line, (first_line + end_line) / 2),
                            ((first_line + end_line) / 2, end_line)) AS half (first_line, end_line)
@@ -204,6 +204,7 @@ class Suspect:
     kind: JobKind
     attempt: int
     input_key: str | None
+    input_sha256: str | None
     inline: str | None
     first_line: int
     end_line: int

@@ -36,6 +36,8 @@ class Shard(Base):
     first_line: Mapped[int] = mapped_column(server_default="0")
     end_line: Mapped[int]
     inline: Mapped[str | None]
+    input_sha256: Mapped[str | None]  # of the whole object
+    damaged_since: Mapped[datetime | None]  # the object is gone, or not what was written
 
     # Poison.  `solo` shards are claimed by themselves; `alone` says that this one now has an engine
     # to itself, so that a death is its own doing.

@@ -8,6 +8,7 @@ Memory holds one window, the inputs being written and a small draft for each sha
 file's size.
 """
 
+import hashlib
 import logging
 from collections.abc import Iterator
 from functools import partial
@@ -135,8 +136,10 @@ class Planner:
         """On one of several threads."""
         name = f"{lease.attempt}-{pack.rows[0].index}"
         key = f"t/{lease.tenant_id.hex}/b/{lease.job_id.hex}/in/{name}.jsonl"
-        self._storage.put(key, b"".join(row.line for row in pack.rows))
-        return ShardDraft(key, len(pack.rows), pack.cost, pack.prefix_key)
+        data = b"".join(row.line for row in pack.rows)
+        self._storage.put(key, data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        return ShardDraft(key, len(pack.rows), pack.cost, pack.prefix_key, sha256)
 
     def _mark_duplicates(self, draft: Draft) -> None:
         with self._sessions() as session:

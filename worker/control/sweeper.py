@@ -15,9 +15,11 @@ import orjson
 from jobs import fairness, finishing, lines, metrics, rescue, results, waiting, workers
 from jobs.database import Sessions
 from jobs.doorbell import CONTROL, Doorbell, inference_queue
+from jobs.errors import InputDamaged
 from jobs.models import JobKind
 from jobs.rescue import WORKER_LOST, Suspect
 from jobs.results import Row, SegmentDraft
+from jobs.shard_inputs import read_lines
 from jobs.storage import Storage
 from worker.control.purge import purge
 
@@ -82,7 +84,12 @@ class Sweeper:
     def _answer_worker_lost(self, suspect: Suspect) -> None:
         try:
             index, custom_id = self._only_line(suspect)
-        except (ValueError, LookupError, TypeError):  # whose it is cannot be read any more
+        except (
+            InputDamaged,
+            ValueError,
+            LookupError,
+            TypeError,
+        ):  # whose it is cannot be read any more
             log.exception("a damaged line is given up", extra={"shard_id": suspect.id})
             with self._sessions.begin() as session:
                 results.settle_unanswered(session, suspect)
@@ -108,7 +115,8 @@ class Sweeper:
         if suspect.kind is JobKind.REQUEST:
             return 0, None
         assert suspect.input_key is not None
-        row = orjson.loads(self._storage.read(suspect.input_key).split(b"\n")[suspect.first_line])
+        key, sha256 = suspect.input_key, suspect.input_sha256
+        row = orjson.loads(read_lines(self._storage, key, sha256=sha256)[suspect.first_line])
         return row["index"], row["custom_id"]
 
     def _forget_dead(self) -> None:

@@ -5,7 +5,9 @@ again.  What has finished is written first wherever the lease still allows it.
 """
 
 import logging
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -22,6 +24,8 @@ from worker.inference.held_shards import HeldShards
 from worker.inference.result_writer import ResultWriter
 
 log = logging.getLogger(__name__)
+
+_DAMAGED_BACKOFF = timedelta(minutes=1)
 
 
 class Custody:
@@ -74,9 +78,20 @@ class Custody:
     def return_to_line(self, held: Held, owner: UUID, *, after: timedelta = timedelta()) -> None:
         """The hand-back itself: all there is to do for a shard that this process knows nothing of
         but the database's word."""
+        self._give_up(partial(leases.hand_back, held=held, owner=owner, after=after))
+
+    def set_aside(self, lease: ShardLease) -> None:
+        """Give up a shard of which nothing was begun, for its input is damaged: it is tried again
+        for an hour, and then is done without its results."""
+        self._held.remove(lease.held)
+        self._give_up(
+            partial(leases.set_aside, held=lease.held, owner=lease.owner, after=_DAMAGED_BACKOFF)
+        )
+
+    def _give_up(self, write: Callable[..., bool]) -> None:
         try:
             with self._sessions.begin() as session:
-                if not leases.hand_back(session, held, owner, after=after):
+                if not write(session):
                     metrics.LEASES_LOST.labels("passed on").inc()
         except SQLAlchemyError:
             log.warning("shard not handed back; a later beat or a rescue does it", exc_info=True)

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobs import leases, metrics
 from jobs.database import Sessions
-from jobs.errors import LeaseLost, StorageUnavailable
+from jobs.errors import InputDamaged, LeaseLost, StorageUnavailable
 from jobs.leases import ShardLease
 from worker.inference.custody import Custody
 from worker.inference.held_shards import HeldShards
@@ -136,6 +136,9 @@ class Pump:
     def _start(self, lease: ShardLease) -> None:
         try:
             self._runner.start(lease)
+        except InputDamaged as damage:
+            log.error("a shard cannot be run: %s", damage, extra={"job_id": str(lease.job_id)})
+            self._custody.set_aside(lease)
         except (StorageUnavailable, SQLAlchemyError):
             log.warning("shard not started, handed back", exc_info=True)
             self._custody.hand_back(lease, after=_NOT_STARTED_BACKOFF)

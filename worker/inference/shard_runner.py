@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from engine.requests import Completion, Request
-from jobs import ids, lines, metrics, results
+from jobs import ids, lines, metrics, results, shard_inputs
 from jobs.database import Sessions
 from jobs.errors import BodyRefused
 from jobs.leases import ShardLease
@@ -57,7 +57,8 @@ class ShardRunner:
     def start(self, lease: ShardLease) -> None:
         """Hand a shard's unfinished rows to the engine.
 
-        Raises StorageUnavailable, or what Postgres raises, before anything was handed over.
+        Raises InputDamaged, StorageUnavailable, or what Postgres raises, before anything was handed
+        over.
         """
         rows = self._unfinished(lease, list(self._read(lease)))
         output = self._writer.open(
@@ -79,7 +80,7 @@ class ShardRunner:
             yield InputRow(0, None, orjson.loads(lease.inline)["body"])
             return
         assert lease.input_key is not None
-        raw = self._storage.read(lease.input_key).split(b"\n")
+        raw = shard_inputs.read_lines(self._storage, lease.input_key, sha256=lease.input_sha256)
         for line in raw[lease.first_line : lease.end_line]:
             row = orjson.loads(line)
             yield InputRow(row["index"], row["custom_id"], row["body"])

@@ -2,82 +2,19 @@
 
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
 
-from jobs.doorbell import Doorbell
-from jobs.endings import Endings
 from tests.fixtures.pipeline import Pipeline, input_line
-from tests.fixtures.scripted_engine import ScriptedEngine
 from tests.fixtures.until import until
 from tests.fixtures.work import Work
-from tests.fixtures.workers import die
-from worker.inference.custody import Custody
-from worker.inference.engine_host import EngineHost
-from worker.inference.held_shards import HeldShards
-from worker.inference.holder import InferenceHolder
-from worker.inference.result_writer import ResultWriter
-from worker.inference.shard_runner import ShardRunner
-from worker.threads import Crew
+from tests.integration.worker.bench import Bench
 
 WAITING = """
     SELECT count(*) FROM pg_stat_activity
      WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
-
-
-class Bench:
-    """The parts of a worker that hold, compute and let go."""
-
-    def __init__(self, pipeline: Pipeline, broker_url: str) -> None:
-        sessions, storage = pipeline.work.sessions, pipeline.storage
-        self.begun = list[str]()
-        self.engine = ScriptedEngine(self.begun.append)
-        self.held = HeldShards(limit=self.engine.room())
-        self.host = EngineHost(self.engine, is_held=self.held.is_held, die=die)
-        self.crew = Crew(1, name="writer", die=die)
-        self._bells = Doorbell(broker_url), Endings(broker_url)
-        writer = ResultWriter(sessions, storage, self.crew)
-        self.custody = Custody(
-            sessions,
-            self.held,
-            host=self.host,
-            writer=writer,
-            doorbell=self._bells[0],
-            endings=self._bells[1],
-        )
-        self.runner = ShardRunner(
-            sessions,
-            storage,
-            host=self.host,
-            writer=writer,
-            custody=self.custody,
-            secrets=pipeline.work.secrets,
-        )
-        self.holder = InferenceHolder(
-            self.held,
-            host=self.host,
-            custody=self.custody,
-            hands=self.crew,
-            hang_after=timedelta(minutes=10),
-        )
-        self.host.start()
-
-    def hold_up(self, gate: threading.Event) -> None:
-        """Let whatever the crew is to do wait for the gate."""
-
-        def wait() -> None:
-            gate.wait()
-
-        self.crew.submit(wait)
-
-    def stop(self) -> None:
-        self.host.stop()
-        self.crew.stop()
-        for bell in self._bells:
-            bell.close()
 
 
 @pytest.fixture

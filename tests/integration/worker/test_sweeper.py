@@ -62,6 +62,10 @@ def test_a_frozen_broker_is_asked_once_a_sweep_not_once_a_queue(
     assert len(mute.callers) == 1
 
 
+# Of an object without a name S3 cannot even be asked.
+UNREADABLE = ""
+
+
 def add_guilty(work: Work, input_key: str) -> UUID:
     """A batch of one line, which has killed every worker that ran it."""
     job_id = work.add_planned_batch([1])
@@ -79,7 +83,7 @@ def test_many_suspects_whose_input_cannot_be_read_hide_no_other(
 ) -> None:
     storage.put("whole", b'{"index": 0, "custom_id": "r0"}\n')
     for _ in range(20):
-        add_guilty(work, "gone")
+        add_guilty(work, UNREADABLE)
     whole, sweeper = (
         add_guilty(work, "whole"),
         Sweeper(work.sessions, storage, Doorbell(broker_url)),
@@ -91,11 +95,13 @@ def test_many_suspects_whose_input_cannot_be_read_hide_no_other(
     assert work.shard_states(whole) == ["done"]
 
 
-@pytest.mark.parametrize("line", [b"\xff no JSON", b"[]", b'{"index": 0}', b""])
+@pytest.mark.parametrize("line", [b"\xff no JSON", b"[]", b'{"index": 0}', b"", None])
 def test_a_guilty_line_that_is_damaged_is_given_up_and_its_batch_can_end(
-    work: Work, storage: Storage, broker_url: str, line: bytes
+    work: Work, storage: Storage, broker_url: str, line: bytes | None
 ) -> None:
-    storage.put("damaged", line)
+    """None: the object is gone."""
+    if line is not None:
+        storage.put("damaged", line)
     damaged = add_guilty(work, "damaged")
 
     Sweeper(work.sessions, storage, Doorbell(broker_url)).sweep()
@@ -108,7 +114,7 @@ def test_a_suspect_whose_input_cannot_be_read_keeps_no_other_duty_from_being_don
     work: Work, storage: Storage, broker_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage.put("whole", b'{"index": 0, "custom_id": "r0"}\n')
-    gone, whole = add_guilty(work, "gone"), add_guilty(work, "whole")
+    unreadable, whole = add_guilty(work, UNREADABLE), add_guilty(work, "whole")
     long_dead = work.add_worker()
     with work.sessions.begin() as session:
         lapse = text(
@@ -118,8 +124,8 @@ def test_a_suspect_whose_input_cannot_be_read_keeps_no_other_duty_from_being_don
 
     Sweeper(work.sessions, storage, Doorbell(broker_url)).sweep()
 
-    assert (work.shard_states(gone), work.shard_states(whole)) == (["suspect"], ["done"])
+    assert (work.shard_states(unreadable), work.shard_states(whole)) == (["suspect"], ["done"])
     forgotten = "SELECT count(*) = 0 FROM workers WHERE incarnation = :w"
     assert work.scalar(forgotten, w=long_dead)
     (failure,) = [record for record in caplog.records if record.exc_info]
-    assert vars(failure)["job_id"] == str(gone)
+    assert vars(failure)["job_id"] == str(unreadable)
