@@ -173,12 +173,14 @@ BODIES: dict[str, type[ChatCompletionBody] | type[CompletionBody]] = {
 
 def check_body(endpoint: str, body: dict[str, Any]) -> ChatCompletionBody | CompletionBody:
     """Return the body, typed.  Raises BodyRefused with the first fault, its parameter and code; of
-    parameters that are not known, with all of them."""
+    parameters that are not known, with all of them.  null asks for nothing, whatever it is called.
+    """
+    asked = {name: value for name, value in body.items() if value is not None}
     try:
-        return BODIES[endpoint].model_validate(body)
+        return BODIES[endpoint].model_validate(asked)
     except ValidationError as refusal:
         errors = refusal.errors(include_url=False)
-    fault = faults.said(errors, body)
+    fault = faults.said(errors, asked)
     if strange := faults.unknown(errors):
         raise BodyRefused(_of_strangers(strange), param=strange[0], code="unknown_parameter")
     raise BodyRefused(

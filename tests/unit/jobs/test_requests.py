@@ -124,6 +124,13 @@ def test_a_wrong_body_is_refused_by_its_parameter(
     assert f"'{param}" in str(refusal.value)
 
 
+@pytest.mark.parametrize("name", ["suffix", "functions", "stream_options", "seed", "ignore_eos"])
+def test_null_asks_for_nothing_whatever_it_is_called(name: str) -> None:
+    asked = check_body(CHAT_COMPLETIONS, CHAT | {name: None})
+
+    assert asked == check_body(CHAT_COMPLETIONS, CHAT)
+
+
 def test_a_missing_parameter_is_named() -> None:
     with pytest.raises(BodyRefused, match=r"'prompt'.*required") as refusal:
         check_body(COMPLETIONS, {"model": "m"})
