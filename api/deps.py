@@ -74,8 +74,7 @@ _NOUNS = {
     ids.PART: "part",
     ids.ENDPOINT: "webhook endpoint",
     ids.DELIVERY: "delivery",
-    ids.JOB_PREFIX[JobKind.REQUEST]: "job",
-    ids.JOB_PREFIX[JobKind.BATCH]: "batch",
+    **{ids.JOB_PREFIX[kind]: kind.noun for kind in JobKind},
 }
 
 

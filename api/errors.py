@@ -114,7 +114,8 @@ def refusal_of(error: ValidationError | RequestValidationError) -> RequestRefuse
                 f"'{param}' is not a parameter of this call. Leave it out, or check its spelling.",
                 param=param,
             )
-    return InvalidValue(f"'{param or 'body'}': {words(fault).rstrip('.')}.", param=param)
+    said = words(fault).rstrip(".") + "."
+    return InvalidValue(f"'{param}': {said}" if param else said, param=param)
 
 
 def _kind(status: int) -> str:

@@ -9,17 +9,16 @@ from sqlalchemy.orm import Session
 from jobs import ids, webhook_urls
 from jobs.models import JobKind, JobState
 
-_SUBJECT = {JobKind.REQUEST: "job", JobKind.BATCH: "batch"}
 _ENDS = (JobState.COMPLETED, JobState.FAILED, JobState.EXPIRED, JobState.CANCELLED)
 
 # What an endpoint may ask to be told.
 TYPES = tuple(
-    f"{_SUBJECT[kind]}.{state}" for kind in (JobKind.BATCH, JobKind.REQUEST) for state in _ENDS
+    f"{kind.noun}.{state}" for kind in (JobKind.BATCH, JobKind.REQUEST) for state in _ENDS
 )
 
 DISABLED = "the endpoint is disabled"
 
-_NOW = text("SELECT extract(epoch FROM now())::bigint")
+_NOW = text("SELECT floor(extract(epoch FROM now()))::bigint")
 
 # To a disabled endpoint it has failed at once: once enabled, it can be asked for again.
 _ADD = text("""
@@ -59,7 +58,7 @@ def add(
     session: Session, job_id: UUID, kind: JobKind, *, state: JobState, webhook_url: str | None
 ) -> None:
     """Record how a job ended, and the webhooks that tell it.  The payload's bytes are final."""
-    event_type = f"{_SUBJECT[kind]}.{state}"
+    event_type = f"{kind.noun}.{state}"
     event = _event(session, event_type, subject=ids.public(ids.JOB_PREFIX[kind], job_id))
     host = None if webhook_url is None else webhook_urls.host_of(webhook_url)
     told = {"job_id": job_id, "webhook_url": webhook_url, "host": host, "disabled": DISABLED}

@@ -11,7 +11,7 @@ import orjson
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from jobs import events, fairness, ids, job_leases
+from jobs import events, fairness, job_leases
 from jobs.errors import LeaseLost, NotAllowedNow, NotFound
 from jobs.models import JobKind, JobState
 
@@ -175,14 +175,14 @@ def cancel(session: Session, *, tenant_id: UUID, job_id: UUID, kind: JobKind) ->
     values = {"job_id": job_id, "tenant_id": tenant_id, "kind": kind}
     job = session.execute(_LOCK, values).one_or_none()
     if job is None:
-        raise NotFound(f"No {kind} '{ids.public(ids.JOB_PREFIX[kind], job_id)}'.")
+        raise NotFound(f"There is no {kind.noun} with this id.")
     match JobState(job.state):
         case JobState.STOPPING:
             return
         case JobState.QUEUED | JobState.VALIDATING | JobState.IN_PROGRESS:
             _stop(session, job_id, JobState.CANCELLED)
         case state:
-            raise NotAllowedNow(f"This {kind} is {state} and can no longer be cancelled.")
+            raise NotAllowedNow(f"This {kind.noun} is {state} and can no longer be cancelled.")
 
 
 def expire_due(session: Session) -> list[UUID]:

@@ -55,7 +55,7 @@ class JobPage:
 def get_job(session: Session, *, tenant_id: UUID, kind: JobKind, job_id: UUID) -> JobView:
     job = session.scalar(select(Job).where(*_is_this(tenant_id, kind, job_id)))
     if job is None:
-        raise NotFound(f"There is no {_NOUN[kind]} with this id.")
+        raise NotFound(f"There is no {kind.noun} with this id.")
     (view,) = _views(session, [job])
     return replace(view, queue=_place(session, view), result=_result_place(session, job))
 
@@ -65,7 +65,7 @@ def has_ended(session: Session, *, tenant_id: UUID, kind: JobKind, job_id: UUID)
     query = select(Job.finished_at.is_not(None)).where(*_is_this(tenant_id, kind, job_id))
     ended = session.scalar(query)
     if ended is None:
-        raise NotFound(f"There is no {_NOUN[kind]} with this id.")
+        raise NotFound(f"There is no {kind.noun} with this id.")
     return ended
 
 
@@ -87,9 +87,6 @@ def of_new(session: Session, job: Job) -> JobView:
 def _place(session: Session, view: JobView) -> QueuePlace | None:
     finished = view.counts.completed + view.counts.failed
     return queue_places.place_of(session, view.job, waiting=view.waiting, finished=finished)
-
-
-_NOUN = {JobKind.REQUEST: "job", JobKind.BATCH: "batch"}
 
 
 def list_jobs(session: Session, *, tenant_id: UUID, kind: JobKind, cursor: Cursor) -> JobPage:

@@ -27,7 +27,8 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 _PREFIX = ids.JOB_PREFIX[JobKind.REQUEST]
 _MAX_WAIT = 60  # seconds
-_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*([0-9]{1,6})\s*(?:$|[,;])")  # RFC 7240, section 4.3
+# RFC 7240, section 4.3.
+_WAIT = re.compile(r"(?:^|[,;])\s*wait\s*=\s*([0-9]{1,6})\s*(?:$|[,;])", re.IGNORECASE)
 
 Prefer = Annotated[
     str | None, Header(description=f"`wait=N` holds the answer up to {_MAX_WAIT} s.")

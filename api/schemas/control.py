@@ -22,7 +22,7 @@ class BatchChange(Sent):
     @model_validator(mode="after")
     def _one_deadline(self) -> "BatchChange":
         if self.deadline is not None and self.completion_window is not None:
-            raise ValueError("give 'deadline' or 'completion_window', not both")
+            raise ValueError("Give 'deadline' or 'completion_window', not both")
         return self
 
     @property

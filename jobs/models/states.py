@@ -7,6 +7,11 @@ class JobKind(StrEnum):
     REQUEST = "request"
     BATCH = "batch"
 
+    @property
+    def noun(self) -> str:
+        """What clients call such a job."""
+        return "job" if self is JobKind.REQUEST else "batch"
+
 
 class JobState(StrEnum):
     QUEUED = "queued"

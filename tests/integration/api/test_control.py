@@ -136,6 +136,16 @@ def test_a_change_that_is_wrong_is_refused(tenant: Tenant, case: str) -> None:
     assert (answer.status_code, error["code"], error["param"]) == (400, code, param)
 
 
+def test_a_fault_of_the_body_as_a_whole_is_said_alone(tenant: Tenant) -> None:
+    batch = create(tenant)
+    changes, _, _ = WRONG["two deadlines"]
+
+    answer = tenant.http.patch(f"/v1/batches/{batch['id']}", json=changes)
+
+    message = answer.json()["error"]["message"]
+    assert message == "Give 'deadline' or 'completion_window', not both."
+
+
 def test_an_ended_batch_takes_only_metadata(tenant: Tenant, services: Services) -> None:
     batch = create(tenant)
     end(services, batch, completed=0, failed=0)

@@ -172,11 +172,14 @@ def test_a_wait_out_of_bounds_is_refused(tenant: Tenant, wait: str) -> None:
     assert answer.json()["error"]["param"] == "wait"
 
 
-def test_prefer_wait_holds_the_answer_of_the_post(tenant: Tenant, services: Services) -> None:
+@pytest.mark.parametrize("prefer", ["wait=20", "respond-async, wait=20", "Wait = 20; foo"])
+def test_prefer_wait_holds_the_answer_of_the_post(
+    tenant: Tenant, services: Services, prefer: str
+) -> None:
     answers: list[Any] = []
 
     def post() -> None:
-        headers = {"Prefer": "respond-async, wait=20"}
+        headers = {"Prefer": prefer}
         answers.append(tenant.http.post("/v1/jobs", json=job_body(tenant), headers=headers))
 
     client = threading.Thread(target=post)
@@ -249,6 +252,7 @@ def test_a_finished_job_cannot_be_cancelled(tenant: Tenant, services: Services) 
 
     assert answer.status_code == 409
     assert answer.json()["error"]["code"] == "not_allowed_now"
+    assert answer.json()["error"]["message"].startswith("This job is completed")
 
 
 def test_a_new_job_rings_its_models_queue(tenant: Tenant, api_broker: Broker) -> None:
