@@ -5,7 +5,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from tests.integration.engine.running import load, request
+
+pytest.importorskip("triton", "3.7", reason="with NumPy 2.3 no older interpreter can loop")
 
 
 def test_the_triton_kernels_give_the_same_tokens_as_the_cpu_path(tiny_model_dir, tmp_path):
