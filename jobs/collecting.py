@@ -1,7 +1,8 @@
 """What may be deleted from our bucket because no answer will ever need it again.
 
-The objects go first and the rows say so afterwards, so that nothing is forgotten; deleting an
-object twice harms nobody, and so do two control processes at once.
+The objects go first and the rows say so afterwards, so that nothing is forgotten, not even what the
+store keeps all the same; deleting an object twice harms nobody, and so do two control processes at
+once.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ _FILES = text("""
            SELECT 1 FROM jobs
             WHERE input_file_id = f.id
               AND state NOT IN ('completed', 'failed', 'cancelled', 'expired'))
-     ORDER BY LEAST(deleted_at, expires_at) LIMIT :limit
+     ORDER BY LEAST(deleted_at, expires_at), id LIMIT :limit OFFSET :skip
 """)
 
 _EXPIRE_UPLOADS = text("""
@@ -46,13 +47,13 @@ _EXPIRE_UPLOADS = text("""
 _PARTS = text("""
     SELECT p.id, p.storage_key FROM upload_parts p JOIN uploads u ON u.id = p.upload_id
      WHERE u.state <> 'pending' AND (NOT p.presigned OR u.expires_at < now())
-     LIMIT :limit
+     ORDER BY p.id LIMIT :limit OFFSET :skip
 """)
 
 
-def files(session: Session, *, limit: int) -> list[Garbage]:
+def files(session: Session, *, limit: int, skip: int) -> list[Garbage]:
     """Files that are deleted or expired and that no batch still reads, oldest first."""
-    values = {"grace": _GRACE, "limit": limit}
+    values = {"grace": _GRACE, "limit": limit, "skip": skip}
     return [Garbage(*row) for row in session.execute(_FILES, values)]
 
 
@@ -66,9 +67,9 @@ def expire_uploads(session: Session) -> None:
     session.execute(_EXPIRE_UPLOADS)
 
 
-def parts(session: Session, *, limit: int) -> list[Garbage]:
+def parts(session: Session, *, limit: int, skip: int) -> list[Garbage]:
     """Parts of uploads that have ended."""
-    return [Garbage(*row) for row in session.execute(_PARTS, {"limit": limit})]
+    return [Garbage(*row) for row in session.execute(_PARTS, {"limit": limit, "skip": skip})]
 
 
 def forget_parts(session: Session, row_ids: Sequence[UUID]) -> None:

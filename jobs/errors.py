@@ -26,6 +26,7 @@ JobsError
 ├── InputDamaged              the same of what a shard is to run; tried again, never run
 └── StorageUnavailable        S3 did not answer within its bounds; the work may be tried again
     └── StorageRefused        S3 answered, and said no
+        ├── NotDeleted        of some of the objects that were to go
         └── ObjectRefused     for the sake of that object, which is not ours to use
             └── ObjectMissing for there is none
 
@@ -162,6 +163,14 @@ class StorageUnavailable(JobsError):
 
 class StorageRefused(StorageUnavailable):
     """The same call is refused again until somebody changes the bucket, its rights or its keys."""
+
+
+class NotDeleted(StorageRefused):
+    """The other objects of the call are gone; `keys` are there, and may be asked for again."""
+
+    def __init__(self, keys: frozenset[str], why: str) -> None:
+        super().__init__(f"S3: {len(keys)} objects were not deleted, {min(keys)} first: {why}")
+        self.keys = keys
 
 
 class ObjectRefused(StorageRefused):

@@ -13,7 +13,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from jobs.errors import FileChanged, StorageUnavailable
+from jobs.errors import FileChanged, NotDeleted, StorageUnavailable
 from jobs.multipart import PART_SIZE, abort, regrouped, writing
 from jobs.s3 import connect, errors_named, status_of
 from jobs.settings import StorageSettings
@@ -169,11 +169,16 @@ class Storage:
         )
 
     def delete(self, keys: list[str]) -> None:
+        """Raises NotDeleted, once all were asked for, if the store keeps some of them."""
+        kept = dict[str, str]()
         with errors_named():
             for at in range(0, len(keys), _DELETE_PAGE):
                 page = [{"Key": key} for key in keys[at : at + _DELETE_PAGE]]
                 # The stubs want each key in a type that exists only while types are checked.
-                self._s3.delete_objects(Bucket=self.bucket, Delete={"Objects": page})  # type: ignore[typeddict-item]
+                answer = self._s3.delete_objects(Bucket=self.bucket, Delete={"Objects": page})  # type: ignore[typeddict-item]
+                kept |= {each["Key"]: each.get("Code", "") for each in answer.get("Errors", ())}
+        if kept:
+            raise NotDeleted(frozenset(kept), why=", ".join(sorted(set(kept.values()))))
 
     def abort_uploads(self, *, begun_before: datetime) -> int:
         """Give back the space of multipart writes that nobody will complete; of how many."""

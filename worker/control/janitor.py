@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from jobs import collecting, forgetting, metrics, orphans
 from jobs.collecting import Garbage
 from jobs.database import Sessions
+from jobs.errors import NotDeleted
 from jobs.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -53,13 +54,24 @@ class Janitor:
         find: Callable[..., list[Garbage]],
         forget: Callable[[Session, Sequence[UUID]], None],
     ) -> None:
+        skip = 0  # what the store keeps all the same, and what is behind it may go
         for _ in range(_PAGES):
             with self._sessions() as session:
-                garbage = find(session, limit=_PAGE)
+                garbage = find(session, limit=_PAGE, skip=skip)
             if not garbage:
                 return
-            self._storage.delete([each.storage_key for each in garbage])
+            gone = self._delete(garbage)
             with self._sessions.begin() as session:
-                forget(session, [each.row_id for each in garbage])
-            metrics.OBJECTS_COLLECTED.labels(kind).inc(len(garbage))
-            log.info("objects deleted", extra={"objects": len(garbage)})
+                forget(session, [each.row_id for each in gone])
+            metrics.OBJECTS_COLLECTED.labels(kind).inc(len(gone))
+            log.info("objects deleted", extra={"objects": len(gone)})
+            skip += len(garbage) - len(gone)
+
+    def _delete(self, garbage: Sequence[Garbage]) -> Sequence[Garbage]:
+        """Returns what is gone."""
+        try:
+            self._storage.delete([each.storage_key for each in garbage])
+        except NotDeleted as refusal:
+            log.warning("tried again by the next round: %s", refusal)
+            return [each for each in garbage if each.storage_key not in refusal.keys]
+        return garbage

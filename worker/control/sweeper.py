@@ -84,12 +84,8 @@ class Sweeper:
     def _answer_worker_lost(self, suspect: Suspect) -> None:
         try:
             index, custom_id = self._only_line(suspect)
-        except (
-            InputDamaged,
-            ValueError,
-            LookupError,
-            TypeError,
-        ):  # whose it is cannot be read any more
+        # Whose it is cannot be read any more.
+        except (InputDamaged, ValueError, LookupError, TypeError):
             log.exception("a damaged line is given up", extra={"shard_id": suspect.id})
             with self._sessions.begin() as session:
                 results.settle_unanswered(session, suspect)
