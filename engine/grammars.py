@@ -38,13 +38,15 @@ class GrammarRefused(EngineError):
 
 
 class Grammars:
-    """tokenizer_json: called once, when the first grammar comes."""
+    """tokenizer_json: called once, when the first grammar comes
+    num_tokens: of masks: as many as the model or the tokenizer has, whichever has more
+    """
 
     def __init__(
-        self, tokenizer_json: Callable[[], str], *, vocab_size: int, eos_token_ids: frozenset[int]
+        self, tokenizer_json: Callable[[], str], *, num_tokens: int, eos_token_ids: frozenset[int]
     ) -> None:
         self._tokenizer_json = tokenizer_json
-        self._vocab_size = vocab_size
+        self._num_tokens = num_tokens
         self._eos_token_ids = eos_token_ids
         self._tokenizer: LLTokenizer | None = None
         self._compiled: _Recent[LLMatcher] = _Recent(_COMPILED)
@@ -96,7 +98,7 @@ class Grammars:
             try:
                 self._tokenizer = LLTokenizer(
                     self._tokenizer_json(),
-                    n_vocab=self._vocab_size,
+                    n_vocab=self._num_tokens,
                     eos_token=sorted(self._eos_token_ids) or None,
                 )
             except ValueError as error:

@@ -70,7 +70,9 @@ def put_together(
     """An engine around a model that is loaded.  digest: see Checkpoint"""
     vocab_size = model.shape.vocab_size
     grammars = Grammars(
-        tokenizer.to_json, vocab_size=vocab_size, eos_token_ids=tokenizer.eos_token_ids
+        tokenizer.to_json,
+        num_tokens=max(vocab_size, tokenizer.num_tokens),
+        eos_token_ids=tokenizer.eos_token_ids,
     )
     return Engine(
         _scheduler(config, digest, window=model.shape.window),

@@ -22,6 +22,12 @@ class Tokenizer:
         self.eos_token_ids = eos_token_ids
 
     @property
+    def num_tokens(self) -> int:
+        """Sometimes more than the model has rows for: a special token that only another part has."""
+        count: int = self._backend.get_vocab_size()
+        return count
+
+    @property
     def has_chat_template(self) -> bool:
         return bool(self._hugging_face.chat_template)
 

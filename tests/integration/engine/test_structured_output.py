@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from engine import LLM, Completion, Grammar
-from tests.fixtures.tiny_model import write_tiny_model
+from tests.fixtures.tiny_model import make_tokenizer, write_tiny_model
 from tests.integration.engine.running import load, request, run_out, teach_short_outputs
 
 PERSON = {
@@ -181,6 +181,17 @@ def test_without_the_library_only_requests_that_need_it_are_refused(tiny_model_d
 
 def test_a_model_with_more_rows_than_tokens_never_draws_a_row_without_one(tmp_path):
     write_tiny_model(tmp_path, vocab_size=448)
+
+    completions = run(load(tmp_path), Grammar("regex", "[a-z]{20}"), count=6, temperature=2.0)
+
+    assert all(re.fullmatch("[a-z]{20}", completion.text) for completion in completions)
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_has_rows_is_no_hindrance(tmp_path):
+    write_tiny_model(tmp_path)
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens({"extra_special_tokens": [f"<image {i}>" for i in range(9)]})
+    tokenizer.save_pretrained(tmp_path)
 
     completions = run(load(tmp_path), Grammar("regex", "[a-z]{20}"), count=6, temperature=2.0)
 

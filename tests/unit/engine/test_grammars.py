@@ -19,7 +19,7 @@ def tokenizer(tiny_model_dir):
 
 @pytest.fixture
 def grammars(tokenizer):
-    return Grammars(tokenizer.to_json, vocab_size=384, eos_token_ids=tokenizer.eos_token_ids)
+    return Grammars(tokenizer.to_json, num_tokens=384, eos_token_ids=tokenizer.eos_token_ids)
 
 
 def tokens_of(tokenizer, text):
