@@ -23,7 +23,7 @@ class Tokenizer:
 
     @property
     def num_tokens(self) -> int:
-        """Sometimes more than the model has rows for: a special token that only another part has."""
+        """Sometimes more than the model has rows for: images, say, have tokens too."""
         count: int = self._backend.get_vocab_size()
         return count
 
