@@ -48,15 +48,23 @@ def cost_of(num_bytes: int, max_tokens: int) -> int:
 _CLOCK = text("""
     INSERT INTO fair_queues AS q (model) VALUES (:model)
         ON CONFLICT (model) DO UPDATE SET model = q.model
-    RETURNING highest_stamp
 """)
 
 _CLOCK_TIME = text("SELECT extract(epoch FROM clock_timestamp())::float8")
 
-_LOWEST_QUEUED = text("""
-    SELECT stamp FROM shards
-     WHERE model = :model AND state = 'queued' AND NOT paused AND NOT interactive
-     ORDER BY stamp LIMIT 1
+# A shard that waits to be tried again does not hold time up, and what is put back in line does not
+# turn it back: whoever came then would be served before all who wait, for as long as that failed.
+_TICK = text("""
+    WITH line AS (
+        SELECT stamp FROM shards
+         WHERE model = :model AND state = 'queued' AND NOT paused AND NOT interactive
+           AND not_before <= now()
+         ORDER BY stamp LIMIT 1
+    )
+    UPDATE fair_queues SET present = greatest(present, (SELECT stamp FROM line))
+     WHERE model = :model
+    RETURNING CASE WHEN EXISTS (SELECT 1 FROM line) THEN present
+                   ELSE greatest(present, highest_stamp) END
 """)
 
 _SHARE = text("""
@@ -164,6 +172,6 @@ def _pull(session: Session, job_id: UUID, same: dict[str, Any]) -> None:
 
 def virtual_time(session: Session, model: str) -> float:
     """The queue's present time, which stands still to the end of the transaction."""
-    highest: float = session.scalars(_CLOCK, {"model": model}).one()
-    lowest = session.scalar(_LOWEST_QUEUED, {"model": model})
-    return highest if lowest is None else lowest
+    session.execute(_CLOCK, {"model": model})
+    present: float = session.scalars(_TICK, {"model": model}).one()
+    return present

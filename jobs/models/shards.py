@@ -70,12 +70,14 @@ class Shard(Base):
 
 
 class FairQueue(Base):
-    """Start-time fair queueing, a row per model: the highest stamp ever given."""
+    """Start-time fair queueing, a row per model: the highest stamp ever given, and how far virtual
+    time has come."""
 
     __tablename__ = "fair_queues"
 
     model: Mapped[str] = mapped_column(ForeignKey(Model.name), primary_key=True)
     highest_stamp: Mapped[float] = mapped_column(server_default="0")
+    present: Mapped[float] = mapped_column(server_default="0")
 
 
 class FairShare(Base):

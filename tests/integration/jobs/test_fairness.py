@@ -170,6 +170,33 @@ def test_who_used_an_idle_fleet_owes_nothing_for_it(work: Work) -> None:
     assert theirs in order[:2]
 
 
+def put_off(work: Work, job_id: UUID, by: timedelta) -> None:
+    """As what cannot be run now is."""
+    later = text("UPDATE shards SET not_before = now() + :by WHERE job_id = :id")
+    with work.sessions.begin() as session:
+        session.execute(later, {"by": by, "id": job_id})
+
+
+def test_a_shard_that_fails_over_and_over_lets_no_newcomer_pass_who_waits(work: Work) -> None:
+    failing = work.add_planned_batch()
+    put_off(work, failing, timedelta(hours=1))
+    waiting = work.add_planned_batch([1] * 60, tenant_id=work.add_tenant("other"))
+    me = work.add_worker()
+    for _ in range(30):
+        work.claim(me, room=1)
+
+    while_it_waits = work.add_planned_batch([1] * 10, tenant_id=work.add_tenant("newcomer"))
+    put_off(work, failing, timedelta())
+    while_it_is_due = work.add_planned_batch([1] * 10, tenant_id=work.add_tenant("another"))
+    order = [job_id for job_id in order_of_claims(work) if job_id != failing]
+
+    assert [order[:30].count(job_id) for job_id in (waiting, while_it_waits, while_it_is_due)] == [
+        10,
+        10,
+        10,
+    ]
+
+
 @pytest.mark.parametrize("end", ["cancelled", "expired"])
 def test_what_was_cut_and_never_ran_is_not_paid_for(work: Work, end: str) -> None:
     theirs = work.add_planned_batch([1] * 50, tenant_id=work.add_tenant("other"))
