@@ -1,8 +1,10 @@
 """Puts a control process together, and starts and stops it in the right order."""
 
 from dataclasses import dataclass
+from functools import partial
 
-from jobs.database import connect, sessions_of
+from jobs import waiting
+from jobs.database import Sessions, connect, sessions_of
 from jobs.doorbell import Doorbell
 from jobs.lines import FileLimits
 from jobs.models import WorkerKind
@@ -68,6 +70,7 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
         doorbell,
         plan=planner.plan_next,
         finalize=finalizer.finalize_next,
+        wants_care=partial(_wants_care, sessions),
         careful=lambda: planner.plan_next(careful=True) or finalizer.finalize_next(careful=True),
         deliver=courier.call,
     )
@@ -88,3 +91,8 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
         Timer(OrphanCollector(sessions, storage).collect, interval=_TIDY_EVERY, name="orphans"),
     )
     return ControlWorker(beat, desk, courier, timers)
+
+
+def _wants_care(sessions: Sessions) -> bool:
+    with sessions() as session:
+        return waiting.for_care(session)

@@ -7,7 +7,6 @@ a timer does the same work when no bell comes at all.
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 
 from celery import Celery
 
@@ -26,16 +25,26 @@ class Desk:
     that slow endpoints hold none that work needs."""
 
     def __init__(
-        self, doorbell: Doorbell, *, plan: Step, finalize: Step, careful: Step, deliver: Step
+        self,
+        doorbell: Doorbell,
+        *,
+        plan: Step,
+        finalize: Step,
+        wants_care: Step,
+        careful: Step,
+        deliver: Step,
     ) -> None:
-        """`careful` plans or finalizes what processes have died of: beside it nothing else is."""
+        """`careful` plans or finalizes what processes have died of: beside it nothing else is.
+        `wants_care`: whether it would find something."""
         self._doorbell = doorbell
-        planning, finalizing, delivering = (threading.Lock() for _ in range(3))
-        self._steps = [
-            _Gated(plan, [planning]),
-            _Gated(finalize, [finalizing]),
-            _Gated(careful, [planning, finalizing]),
-            _Gated(deliver, [delivering]),
+        self._planning, self._finalizing, delivering = (threading.Lock() for _ in range(3))
+        self._care = threading.Lock()  # while it is held nothing else is begun
+        self._wants_care, self._careful = wants_care, careful
+        self._steps: list[Step] = [
+            _Gated(plan, self._planning, yields_to=self._care),
+            _Gated(finalize, self._finalizing, yields_to=self._care),
+            self._with_care,
+            _Gated(deliver, delivering),
         ]
 
     def work(self) -> None:
@@ -43,6 +52,16 @@ class Desk:
         # Not any(): every kind gets its turn in each round.
         while sum([_tried(step) for step in self._steps]):
             self._doorbell.ring(CONTROL)  # a thread that idles may find more
+
+    def _with_care(self) -> bool:
+        """Waits for what is under way, or there would be no such moment as long as others wait."""
+        if not self._wants_care() or not self._care.acquire(blocking=False):
+            return False
+        try:
+            with self._planning, self._finalizing:
+                return self._careful()
+        finally:
+            self._care.release()
 
 
 def _tried(step: Step) -> bool:
@@ -58,20 +77,25 @@ def _tried(step: Step) -> bool:
 
 
 class _Gated:
-    """A step that is done behind gates, which let one thread in at a time.  To whoever finds one
-    taken there is nothing to do."""
+    """A step that is done behind a gate, which lets one thread in at a time, and none while another
+    lock is held.  To whoever finds it taken there is nothing to do."""
 
-    def __init__(self, step: Step, gates: list[threading.Lock]) -> None:
+    def __init__(
+        self, step: Step, gate: threading.Lock, *, yields_to: "threading.Lock | None" = None
+    ) -> None:
         self._step = step
-        self._gates = gates
+        self._gate = gate
+        self._yields_to = yields_to
 
     def __call__(self) -> bool:
-        with ExitStack() as taken:
-            for gate in self._gates:
-                if not gate.acquire(blocking=False):
-                    return False
-                taken.callback(gate.release)
+        if self._yields_to is not None and self._yields_to.locked():
+            return False
+        if not self._gate.acquire(blocking=False):
+            return False
+        try:
             return self._step()
+        finally:
+            self._gate.release()
 
 
 def register(program: Celery, desk: Desk) -> None:

@@ -1,5 +1,6 @@
 """What waits is done, whatever becomes of the rest."""
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -8,11 +9,12 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jobs import job_leases, planning, rescue, workers
+from jobs import job_leases, planning, rescue, waiting, workers
 from jobs.doorbell import Doorbell
 from jobs.job_leases import JobLease
 from jobs.models import WorkerKind
 from tests.fixtures.pipeline import Pipeline, input_line
+from tests.fixtures.until import until
 from tests.fixtures.work import Work
 from worker.control.tasks import Desk
 
@@ -23,6 +25,15 @@ def nothing() -> bool:
     return False
 
 
+def something() -> bool:
+    return True
+
+
+def wants_care(work: Work) -> bool:
+    with work.sessions() as session:
+        return waiting.for_care(session)
+
+
 @pytest.fixture
 def desk(pipeline: Pipeline, broker_url: str) -> Desk:
     plan, finalize = pipeline.planner.plan_next, pipeline.finalizer.finalize_next
@@ -30,6 +41,7 @@ def desk(pipeline: Pipeline, broker_url: str) -> Desk:
         Doorbell(broker_url),
         plan=plan,
         finalize=finalize,
+        wants_care=partial(wants_care, pipeline.work),
         careful=partial(plan, careful=True),
         deliver=nothing,
     )
@@ -87,7 +99,12 @@ def test_a_step_that_fails_keeps_no_other_from_its_turn(broker_url: str) -> None
         return False
 
     Desk(
-        Doorbell(broker_url), plan=broken, finalize=finalize, careful=nothing, deliver=deliver
+        Doorbell(broker_url),
+        plan=broken,
+        finalize=finalize,
+        wants_care=nothing,
+        careful=nothing,
+        deliver=deliver,
     ).work()
 
     assert turns == ["plan", "finalize", "deliver"]
@@ -110,12 +127,54 @@ def test_beside_a_job_that_wants_care_no_other_is_planned_or_finalized(broker_ur
         Doorbell(broker_url),
         plan=partial(note, "plan"),
         finalize=partial(note, "finalize"),
+        wants_care=something,
         careful=careful,
         deliver=partial(note, "deliver"),
     )
     crowded.work()
 
     assert meanwhile == ["deliver", "careful", "deliver"]
+
+
+def test_what_wants_care_is_not_passed_over_for_as_long_as_there_is_other_work(
+    broker_url: str,
+) -> None:
+    turns, planning, planned = list[str](), threading.Event(), threading.Event()
+
+    def plan() -> bool:
+        planning.set()
+        planned.wait()
+        return False
+
+    def note(step: str) -> bool:
+        turns.append(step)
+        return False
+
+    desk = Desk(
+        Doorbell(broker_url),
+        plan=plan,
+        finalize=partial(note, "finalize"),
+        wants_care=lambda: threading.current_thread() is caring,
+        careful=partial(note, "careful"),
+        deliver=nothing,
+    )
+    busy, caring = (threading.Thread(target=desk.work) for _ in range(2))
+
+    def others_wait() -> bool:
+        turns.clear()
+        desk.work()
+        return turns == []
+
+    busy.start()
+    planning.wait()
+    caring.start()
+    waited = until(others_wait)  # they would keep the one gate closed while the other opens
+    planned.set()
+    busy.join()
+    caring.join()
+
+    assert waited
+    assert "careful" in turns
 
 
 def die_planning(work: Work, *, careful: bool) -> None:
