@@ -139,8 +139,13 @@ class _Computes(Exception):
     """PyTorch is to compute something, which no program can hold."""
 
 
-# What else ends in an underscore is `__setitem__`, or computes in place.
-_READS = ("__get__", "__getitem__", "__len__")
+# What tells of a tensor without a look at its numbers, and what gives views, or copies where it
+# cannot, which show.  Nothing else is let through: what looks, or computes in place, would not show.
+_TELL = {"__get__", "__len__", "data_ptr", "dim", "is_contiguous", "numel", "size", "stride"}
+_VIEW = {
+    *("__getitem__", "chunk", "contiguous", "flatten", "float", "permute"),
+    *("reshape", "split", "to", "transpose", "unbind", "view"),
+}
 
 
 class _NothingButViews(TorchFunctionMode):
@@ -149,13 +154,13 @@ class _NothingButViews(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        in_place = func.__name__.endswith("_") and func.__name__ not in _READS
-        result = func(*args, **kwargs)
+        if func.__name__ not in _TELL | _VIEW:
+            raise _Computes(str(func))
+        result = func(*args, **(kwargs or {}))
         given = {_memory(each) for each in args if isinstance(each, torch.Tensor)}
         made = result if isinstance(result, tuple) else (result,)
         tensors = [each for each in made if isinstance(each, torch.Tensor)]
-        if in_place or "out" in kwargs or not given.issuperset(map(_memory, tensors)):
+        if not given.issuperset(map(_memory, tensors)):
             raise _Computes(str(func))
         return result
 

@@ -4,6 +4,7 @@ import operator
 
 import pytest
 import torch
+from torch.nn.functional import relu
 
 from kernels import add_rms_norm, native, pack_int8_weight, record, rms_norm, silu_mul
 
@@ -72,6 +73,19 @@ def test_a_pass_that_pytorch_computes_a_part_of_is_not_recorded(block):
     assert record(lambda x: block(operator.iadd(x, 1)), x, tokens=TOKENS) is None
     assert record(lambda x: block(torch.add(x, 1, out=x)), x, tokens=TOKENS) is None
     assert record(lambda x: block(x[:, :60].contiguous()), x, tokens=TOKENS) is None
+    assert record(lambda x: block(x[[*range(TOKENS)]]), x, tokens=TOKENS) is None
+    assert record(lambda x: block(torch._foreach_add([x], 1)[0]), x, tokens=TOKENS) is None
+    assert record(lambda x: block(relu(x, inplace=True)), x, tokens=TOKENS) is None
+
+
+def test_a_pass_that_looks_at_numbers_is_not_recorded(block):
+    x = torch.zeros(TOKENS, SIZE)
+
+    assert record(lambda x: block(x) if x[0, 0] else x, x, tokens=TOKENS) is None
+    assert record(lambda x: block(x[int(x[0, 0].item()) :]), x, tokens=TOKENS) is None
+    assert record(lambda x: block(x[: 1 + len(x.tolist())]), x, tokens=TOKENS) is None
+    assert record(lambda x: block(x) if torch.equal(x, x) else x, x, tokens=TOKENS) is None
+    assert record(lambda x: block(torch.from_numpy(x.numpy())), x, tokens=TOKENS) is None
 
 
 def test_ops_compute_at_once_after_a_recording_that_failed(block):
