@@ -140,7 +140,7 @@ class _Computes(Exception):
 
 
 # What tells of a tensor without a look at its numbers, and what gives views, or copies where it
-# cannot, which show.  Nothing else is let through: what looks, or computes in place, would not show.
+# cannot, which show.  Nothing else is let through: to look or to compute in place would not show.
 _TELL = {"__get__", "__len__", "data_ptr", "dim", "is_contiguous", "numel", "size", "stride"}
 _VIEW = {
     *("__getitem__", "chunk", "contiguous", "flatten", "float", "permute"),
