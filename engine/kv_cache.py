@@ -37,7 +37,12 @@ def allocate_kv_cache(
     numbers = block_size * shape.num_kv_heads * shape.head_dim
     memory = _zeros((shape.num_layers, 2, num_blocks, numbers), dtype, device)
     layers = [
-        view_kv_cache(layer, block_size=block_size, num_kv_heads=shape.num_kv_heads)
+        view_kv_cache(
+            layer,
+            block_size=block_size,
+            num_heads=shape.num_heads,
+            num_kv_heads=shape.num_kv_heads,
+        )
         for layer in memory
     ]
     return KvCache(memory, layers)
