@@ -4,10 +4,12 @@ Not FastAPI's own body parameter, which reads all of it before it asks who the c
 parser takes what api/strict_json.py refuses.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
-from fastapi import Request
+import anyio
+from fastapi import HTTPException, Request, status
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
@@ -35,7 +37,8 @@ def body_of(schema: type[Schema]) -> Callable[..., Awaitable[Schema]]:
 
 async def read_body(schema: type[Schema], request: Request, services: Services) -> Schema:
     """The body as `schema`, for a route that takes JSON among other things."""
-    raw = await _read(request, limit=services.limits.json_bytes)
+    limits = services.limits
+    raw = await _read(request, limit=limits.json_bytes, silence=limits.upload_silence)
     if len(raw) <= _QUICK_BYTES:
         return _validated(schema, raw)
     return await run_in_threadpool(_validated, schema, raw)
@@ -52,10 +55,26 @@ def _says_something(schema: type[BaseModel]) -> bool:
     return any(field.is_required() for field in schema.model_fields.values())
 
 
-async def _read(request: Request, *, limit: int) -> bytes:
+async def chunks(request: Request, *, silence: timedelta) -> AsyncIterator[bytes]:
+    """The body as it comes; 408 if nothing more of it comes for so long."""
+    stream = aiter(request.stream())
+    while True:
+        try:
+            with anyio.fail_after(silence.total_seconds()):
+                chunk = await anext(stream, None)
+        except TimeoutError as error:
+            raise HTTPException(
+                status.HTTP_408_REQUEST_TIMEOUT, "the rest of the body did not come; send it again"
+            ) from error
+        if chunk is None:
+            return
+        yield chunk
+
+
+async def _read(request: Request, *, limit: int, silence: timedelta) -> bytes:
     refuse_encoded(request)
     raw = bytearray()
-    async for chunk in request.stream():
+    async for chunk in chunks(request, silence=silence):
         raw += chunk
         if len(raw) > limit:
             raise TooLarge(f"The body has over {limit:,} bytes. Send a file for that much.")

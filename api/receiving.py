@@ -11,8 +11,9 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import anyio.from_thread
-from fastapi import HTTPException, Request, status
+from fastapi import Request
 
+from api.bodies import chunks
 from api.schemas.sent import MAX_EXPIRY, MIN_EXPIRY
 from api.settings import LimitSettings
 from api.upload_form import UploadForm
@@ -81,29 +82,22 @@ def receive_part(
 
 
 def _body(request: Request, *, limit: int, silence: timedelta) -> Iterator[bytes]:
-    stream, size = aiter(request.stream()), 0
-    while (chunk := anyio.from_thread.run(_next_chunk, stream, silence)) is not None:
+    stream, size = chunks(request, silence=silence), 0
+    while chunk := anyio.from_thread.run(_next_chunk, stream):
         size += len(chunk)
         if size > limit:
             raise TooLarge(f"The body has over {limit:,} bytes. Split the file.", param="file")
         yield chunk
 
 
-async def _next_chunk(stream: AsyncIterator[bytes], silence: timedelta) -> bytes | None:
-    """About a megabyte, or what is left; None at the end."""
+async def _next_chunk(stream: AsyncIterator[bytes]) -> bytes:
+    """About a megabyte, or what is left: at the end nothing."""
     gathered = bytearray()
-    try:
-        while len(gathered) < _CHUNK_BYTES:
-            with anyio.fail_after(silence.total_seconds()):
-                chunk = await anext(stream, None)
-            if chunk is None:
-                break
-            gathered += chunk
-    except TimeoutError as error:
-        raise HTTPException(
-            status.HTTP_408_REQUEST_TIMEOUT, "the rest of the body did not come; send it again"
-        ) from error
-    return bytes(gathered) or None
+    async for chunk in stream:
+        gathered += chunk
+        if len(gathered) >= _CHUNK_BYTES:
+            break
+    return bytes(gathered)
 
 
 def _purpose(fields: dict[str, str]) -> str:

@@ -1,5 +1,6 @@
 """Every error has OpenAI's shape, the right status, and no 500 comes of a client's doing."""
 
+import socket
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -66,6 +67,20 @@ def test_a_body_over_the_limit_is_refused_by_its_counted_bytes(tenant: Tenant, p
 
     assert answer.status_code == 413
     assert error_of(answer)["code"] == "too_large"
+
+
+@pytest.mark.parametrize("path", [*POSTS, CHAT])
+def test_a_body_whose_rest_never_comes_is_not_waited_for(
+    tenant: Tenant, base_url: str, path: str
+) -> None:
+    host, port = base_url.removeprefix("http://").split(":")
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall(f"{head}Authorization: Bearer {tenant.key}\r\n\r\n{{".encode())
+        answer = client.recv(2**16)
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
 
 
 @pytest.mark.parametrize("path", [*POSTS, "/v1/files"])

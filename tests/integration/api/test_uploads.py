@@ -175,7 +175,7 @@ def test_an_upload_that_falls_silent_is_ended(tenant: Tenant) -> None:
         )
     )
     client.start()
-    while 'status="408"' not in tenant.http.get("/metrics").text:
+    while 'route="/v1/files",status="408"' not in tenant.http.get("/metrics").text:
         pass
     ended.set()
     client.join()
