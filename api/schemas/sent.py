@@ -68,7 +68,11 @@ def _window_text(text: str) -> str:
     return text
 
 
-Window = Annotated[str, AfterValidator(_window_text)]
+Window = Annotated[
+    str,
+    AfterValidator(_window_text),
+    WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,4}[hd]$"}),
+]
 
 
 def _supported(endpoint: str) -> str:
