@@ -63,7 +63,7 @@ class Tally:
 
 
 _LOCK = text("""
-    SELECT state, kind FROM jobs
+    SELECT state, ends_as FROM jobs
      WHERE id = :job_id AND tenant_id = :tenant_id AND kind = :kind AND deleted_at IS NULL
        FOR UPDATE
 """)
@@ -96,10 +96,10 @@ _HOLD_RUNNING = text("SELECT 1 FROM jobs WHERE id = :job_id AND state = 'in_prog
 
 # One winner: the row's lock is skipped by the others, and the state is re-checked under it.
 # A single request's job is finished by its worker, so only a stopping one is begun here.
-# By not_before, as in planning: one that was given up goes behind those that came meanwhile.
+# Tenants take turns, and each one's jobs go by not_before, as in planning.
 _BEGIN = text("""
     WITH ripe AS MATERIALIZED (
-        SELECT j.id FROM jobs j
+        SELECT j.id, j.tenant_id FROM jobs j LEFT JOIN turns t ON t.tenant_id = j.tenant_id
          WHERE j.owner IS NULL AND j.not_before <= now()
            AND (j.deaths >= :suspicious) = :careful
            AND (j.kind = 'batch' AND j.state IN ('in_progress', 'stopping', 'finalizing')
@@ -108,8 +108,12 @@ _BEGIN = text("""
                             WHERE s.job_id = j.id AND s.state IN ('queued', 'leased', 'suspect'))
            AND EXISTS (SELECT 1 FROM workers w
                         WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
-         ORDER BY j.not_before, j.id LIMIT 1
-           FOR UPDATE SKIP LOCKED
+         ORDER BY t.finalized_at NULLS FIRST, j.not_before, j.id LIMIT 1
+           FOR UPDATE OF j SKIP LOCKED
+    ),
+    turn AS (
+        INSERT INTO turns (tenant_id, finalized_at) SELECT tenant_id, clock_timestamp() FROM ripe
+            ON CONFLICT (tenant_id) DO UPDATE SET finalized_at = excluded.finalized_at
     )
     UPDATE jobs j
        SET state = 'finalizing', owner = :me, attempt = j.attempt + 1,
@@ -177,7 +181,7 @@ def cancel(session: Session, *, tenant_id: UUID, job_id: UUID, kind: JobKind) ->
     if job is None:
         raise NotFound(f"There is no {kind.noun} with this id.")
     match JobState(job.state):
-        case JobState.STOPPING:
+        case JobState.STOPPING | JobState.FINALIZING if job.ends_as == JobState.CANCELLED:
             return
         case JobState.QUEUED | JobState.VALIDATING | JobState.IN_PROGRESS:
             _stop(session, job_id, JobState.CANCELLED)

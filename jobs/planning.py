@@ -71,17 +71,23 @@ class Duplicate:
     first_line: int
 
 
-# In the order in which they may be tried.  For a fresh job that is its creation; one that was given
+# Tenants take turns, so that nobody waits until another's thousand files are read.  Each one's go
+# in the order in which they may be tried.  For a fresh job that is its creation; one that was given
 # up goes behind all that came before it is due again, so that no failing one stops the rest.
 _CLAIM = text("""
     WITH next AS MATERIALIZED (
-        SELECT id FROM jobs
-         WHERE kind = 'batch' AND state IN ('queued', 'validating') AND owner IS NULL
-           AND not_before <= now() AND (deaths >= :suspicious) = :careful
+        SELECT j.id, j.tenant_id
+          FROM jobs j LEFT JOIN turns t ON t.tenant_id = j.tenant_id
+         WHERE j.kind = 'batch' AND j.state IN ('queued', 'validating') AND j.owner IS NULL
+           AND j.not_before <= now() AND (j.deaths >= :suspicious) = :careful
            AND EXISTS (SELECT 1 FROM workers w
                         WHERE w.incarnation = :me AND w.beat_until > now() AND NOT w.draining)
-         ORDER BY not_before, id LIMIT 1
-           FOR UPDATE SKIP LOCKED
+         ORDER BY t.planned_at NULLS FIRST, j.not_before, j.id LIMIT 1
+           FOR UPDATE OF j SKIP LOCKED
+    ),
+    turn AS (
+        INSERT INTO turns (tenant_id, planned_at) SELECT tenant_id, clock_timestamp() FROM next
+            ON CONFLICT (tenant_id) DO UPDATE SET planned_at = excluded.planned_at
     )
     UPDATE jobs j
        SET state = 'validating', owner = :me, attempt = j.attempt + 1

@@ -5,7 +5,7 @@ change.  The laws of state stand here as CHECK constraints, and each hot query h
 The states of a job and of a shard are drawn in docs/architecture.md.
 """
 
-from jobs.models.accounts import ApiKey, IdempotencyKey, Model, RateBucket, Tenant
+from jobs.models.accounts import ApiKey, IdempotencyKey, Model, RateBucket, Tenant, Turn
 from jobs.models.base import Base
 from jobs.models.deliveries import Delivery, Event
 from jobs.models.drops import Drop, DropObject
@@ -53,6 +53,7 @@ __all__ = [
     "Shard",
     "ShardState",
     "Tenant",
+    "Turn",
     "Upload",
     "UploadPart",
     "UploadState",

@@ -44,6 +44,19 @@ class RateBucket(Base):
     __table_args__ = (BUSY_TABLE,)
 
 
+class Turn(Base):
+    """When one of a tenant's batches was last begun to be planned, and one to be finalized.  Apart
+    from its tenant's row, which admissions lock."""
+
+    __tablename__ = "turns"
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey(Tenant.id), primary_key=True)
+    planned_at: Mapped[datetime | None]
+    finalized_at: Mapped[datetime | None]
+
+    __table_args__ = (BUSY_TABLE,)
+
+
 class ApiKey(Base):
     __tablename__ = "api_keys"
 

@@ -1,5 +1,6 @@
 """The fair queue: nobody waits behind all of another's work, and nobody for ever."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
@@ -8,9 +9,10 @@ from sqlalchemy import text
 
 from jobs import control, fairness
 from jobs.control import Change
+from jobs.job_leases import JobLease
 from jobs.models import WorkerKind
 from tests.fixtures.passing_time import pass_time
-from tests.fixtures.work import Work
+from tests.fixtures.work import Work, segment_of
 
 _DUE = text("UPDATE jobs SET expires_at = created_at + :window WHERE id = :id")
 _DOUBLE = text("UPDATE tenants SET weight = 2 WHERE id = :id")
@@ -222,6 +224,34 @@ def test_moving_its_deadline_pulls_a_job_forward_no_second_time(work: Work) -> N
 
     with work.sessions.begin() as session:
         assert fairness.hasten(session) == 0
+
+
+def waiting_batch(work: Work, tenant_id: UUID) -> UUID:
+    return work.add_batch(tenant_id=tenant_id)
+
+
+def settled_batch(work: Work, tenant_id: UUID) -> UUID:
+    job_id = work.add_planned_batch(tenant_id=tenant_id)
+    (lease,) = work.claim(work.add_worker())
+    work.flush(lease, segment_of(job_id, [0]), complete=True)
+    return job_id
+
+
+@pytest.mark.parametrize("step", ["plan", "finalize"])
+def test_nobody_waits_until_all_of_anothers_files_are_planned_or_written(
+    work: Work, step: str
+) -> None:
+    planning = step == "plan"
+    add = waiting_batch if planning else settled_batch
+    claim: Callable[[UUID], JobLease] = work.claim_plan if planning else work.begin_finalizing
+    many, other = [add(work, work.tenant_id) for _ in range(3)], work.add_tenant("other")
+    few = [add(work, other)]
+
+    control = work.add_worker(kind=WorkerKind.CONTROL)
+    order = [claim(control).job_id for _ in range(4)]
+
+    assert few[0] in order[:2]
+    assert [job_id for job_id in order if job_id in many] == many
 
 
 def test_planning_goes_by_age(work: Work) -> None:

@@ -33,6 +33,28 @@ def test_a_second_cancel_changes_nothing(work: Work) -> None:
     assert again == at
 
 
+def test_a_second_cancel_changes_nothing_while_the_cancelled_job_is_finalized(work: Work) -> None:
+    job_id = work.add_planned_batch([1])
+    work.cancel(job_id)
+    lease = work.begin_finalizing(work.add_worker())
+
+    work.cancel(job_id)  # its owner sees "cancelling", as after the first
+
+    with work.sessions.begin() as session:
+        finishing.finish(session, lease, output=None, errors=None)
+    assert work.job_state(job_id) == "cancelled"
+
+
+def test_what_runs_out_of_time_cannot_be_cancelled_any_more(work: Work) -> None:
+    job_id = work.add_planned_batch([1])
+    work.stop(job_id, "expired")
+
+    with pytest.raises(NotAllowedNow):  # its owner sees "finalizing"
+        work.cancel(job_id)
+
+    assert work.scalar("SELECT ends_as FROM jobs") == "expired"
+
+
 def test_what_is_finalizing_or_ended_cannot_be_cancelled(work: Work) -> None:
     job_id = work.add_settled_batch()
     lease = work.begin_finalizing(work.add_worker())
