@@ -142,6 +142,7 @@ def take(session: Session, drop: Drop, new: NewFile) -> bool:
     name = {"drop_id": drop.id, "key": new.storage_key, "etag": new.etag}
     if session.execute(_TAKE, name).first() is None:
         return False
+    session.execute(_SUPERSEDE, {"drop_id": drop.id, "key": new.storage_key})  # jobs before tenants
     file = files.add(session, new)
     batch = NewBatch(
         endpoint=drop.endpoint,
@@ -151,7 +152,6 @@ def take(session: Session, drop: Drop, new: NewFile) -> bool:
         output_prefix=stem(Location(drop.bucket, new.storage_key)),
     )
     job = intake.create_batch(session, tenant_id=drop.tenant_id, new=batch)
-    session.execute(_SUPERSEDE, {"drop_id": drop.id, "key": new.storage_key})
     session.execute(update(DropObject).filter_by(**name).values(job_id=job.id))
     return True
 

@@ -8,6 +8,8 @@ from jobs.files import NewFile, clean_filename
 from jobs.locations import Location
 from jobs.storage import Storage
 
+MAX_BYTES = 2**30  # of a file in a drop folder
+
 
 def read_reference(
     storage: Storage, location: Location, *, tenant_id: UUID, max_bytes: int | None = None

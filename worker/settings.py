@@ -8,6 +8,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from jobs.lines import MAX_LINE_BYTES, MAX_LINES
+from jobs.references import MAX_BYTES
 from jobs.settings import (
     BrokerSettings,
     DatabaseSettings,
@@ -49,6 +50,7 @@ class WatchdogSettings(Group):
 
 class DropSettings(Group):
     look_every: timedelta = timedelta(seconds=10)  # into each drop folder
+    file_bytes: Annotated[int, Field(ge=1)] = MAX_BYTES  # larger files are left alone
 
 
 class BatchSettings(Group):

@@ -78,7 +78,8 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
         Sweeper(sessions, storage, doorbell),
         Rescuer(sessions, ttl=settings.leases.ttl),
     )
-    watch, janitor = DropWatch(sessions, storage, doorbell), Janitor(sessions, storage)
+    watch = DropWatch(sessions, storage, doorbell, max_bytes=settings.drops.file_bytes)
+    janitor = Janitor(sessions, storage)
     sweep_interval = settings.leases.sweep_interval.total_seconds()
     beat_interval = settings.leases.beat_interval.total_seconds()
     timers = (

@@ -22,23 +22,35 @@ from jobs.errors import QuotaExceeded, RequestRefused, StorageRefused, StorageUn
 from jobs.files import NewFile
 from jobs.locations import Location, of_result
 from jobs.models import Drop, JobState
-from jobs.references import read_reference
+from jobs.references import MAX_BYTES, read_reference
 from jobs.storage import Storage, StoredObject
 
 log = logging.getLogger(__name__)
 
 _PAGE = 1000
-_MAX_TAKEN = 100  # of one folder in one round, so that none waits for another's thousands
+# Of one folder in one round, so that none waits for another's thousands, or for its gigabytes.
+_MAX_TAKEN = 100
+_MAX_READ = 2**30  # bytes, and the file that goes beyond
 _MAX_TOLD = 100
 _REST = 60.0  # seconds, of a folder whose tenant has no room for what was read
 
 
 class DropWatch:
-    def __init__(self, sessions: Sessions, storage: Storage, doorbell: Doorbell) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        storage: Storage,
+        doorbell: Doorbell,
+        *,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
+        """`max_bytes`: of one file."""
+        self._max_bytes = max_bytes
         self._sessions = sessions
         self._storage = storage
         self._doorbell = doorbell
         self._unreadable = set[UUID]()  # drop folders of which it has been said
+        self._too_large = set[StoredObject]()  # the same
         self._rests_until = dict[UUID, float]()  # by drop folder, on this process's clock
 
     def look(self) -> None:
@@ -65,15 +77,28 @@ class DropWatch:
         if drop.bucket == self._storage.bucket:
             log.error("a drop folder lies in our own bucket", extra={"drop": str(drop.id)})
             return
+        read = 0
         for found in islice(self._unknown(drop), _MAX_TAKEN):
             self._take(drop, found)
+            read += found.size
+            if read >= _MAX_READ:
+                return
 
     def _unknown(self, drop: Drop) -> Iterator[StoredObject]:
         objects = self._storage.within(drop.bucket).objects(drop.prefix)
-        for page in _pages(found for found in objects if drops.is_input(found.key)):
+        inputs = (found for found in objects if drops.is_input(found.key) and self._fits(found))
+        for page in _pages(inputs):
             with self._sessions() as session:
                 unknown = drops.unknown(session, drop, page)
             yield from unknown
+
+    def _fits(self, found: StoredObject) -> bool:
+        if found.size <= self._max_bytes:
+            return True
+        if found not in self._too_large:
+            log.warning("left alone, for it has over %s bytes: %s", self._max_bytes, found.key)
+            self._too_large.add(found)
+        return False
 
     def _take(self, drop: Drop, found: StoredObject) -> None:
         location = Location(drop.bucket, found.key)

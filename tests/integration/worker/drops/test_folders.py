@@ -21,6 +21,7 @@ from jobs.storage import Storage
 from tests.fixtures.changing_proxy import changed
 from tests.fixtures.work import Work, custom_ids
 from tests.integration.worker.drops.scene import Run, batches, fail_with, line, watch_folder
+from worker.control import drops as drops_module
 from worker.control.drops import DropWatch
 from worker.control.purge import purge
 
@@ -154,6 +155,33 @@ def test_a_file_waits_until_its_tenant_has_room(
     watch.look()
 
     assert batches(work) == ["in/a.jsonl"]
+
+
+def test_a_file_that_is_too_large_is_left_alone_and_hides_no_other(
+    work: Work, storage: Storage, broker_url: str, folder: Location, outside: Storage
+) -> None:
+    small = line("r0")
+    outside.put("in/a.jsonl", small + line("r1"))
+    outside.put("in/b.jsonl", small)
+
+    DropWatch(work.sessions, storage, Doorbell(broker_url), max_bytes=len(small)).look()
+
+    assert batches(work) == ["in/b.jsonl"]
+
+
+def test_of_one_folder_no_more_is_read_in_a_round_than_keeps_others_from_waiting(
+    work: Work, watch: DropWatch, outside: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drops_module, "_MAX_READ", 1)
+    outside.put("in/a.jsonl", line("r0"))
+    outside.put("in/b.jsonl", line("r0"))
+
+    watch.look()
+    at_first = batches(work)
+    watch.look()
+
+    assert at_first == ["in/a.jsonl"]
+    assert batches(work) == ["in/a.jsonl", "in/b.jsonl"]
 
 
 def test_a_file_that_was_read_for_nothing_is_not_read_again_at_once(

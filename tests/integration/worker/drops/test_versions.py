@@ -1,11 +1,22 @@
 """Each version of a dropped object runs once, and beside it lie the results of the newest alone."""
 
+import threading
+
 import pytest
 
+from jobs import job_leases, quotas
+from jobs.models import JobState
+from jobs.quotas import Limits
 from jobs.storage import Storage
+from tests.fixtures.until import until
 from tests.fixtures.work import Work, custom_ids
 from tests.integration.worker.drops.scene import Run, batches, fail_with, line
 from worker.control.drops import DropWatch
+
+WAITING = """
+    SELECT count(*) FROM pg_stat_activity
+     WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 
 
 def test_each_version_of_an_object_runs_once(
@@ -105,3 +116,26 @@ def test_the_reasons_of_an_old_version_are_not_written_over_a_new_ones_results(
 
     assert outside.find("in/a.error.jsonl") is None
     assert len(batches(work)) == 2
+
+
+def test_a_new_version_and_the_cut_of_the_old_one_do_not_wait_for_each_other(
+    work: Work, watch: DropWatch, outside: Storage
+) -> None:
+    with work.sessions.begin() as session:
+        some = Limits(None, None, 10, None, None)  # so that admissions lock the tenant
+        quotas.set_limits(session, tenant_id=work.tenant_id, limits=some)
+    outside.put("in/a.jsonl", line("r0"))
+    watch.look()
+    lease = work.claim_plan(work.add_worker())
+    outside.put("in/a.jsonl", line("r1"))
+    looking = threading.Thread(target=watch.look)
+
+    with work.sessions.begin() as cutting:
+        job_leases.hold(cutting, lease, JobState.VALIDATING)
+        looking.start()
+        waits = until(lambda: work.scalar(WAITING))
+        quotas.admit_planned(cutting, tenant_id=work.tenant_id, job_id=lease.job_id, tokens=1)
+    looking.join()
+
+    assert waits
+    assert batches(work) == ["in/a.jsonl", "in/a.jsonl"]
