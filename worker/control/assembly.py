@@ -74,10 +74,8 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
         careful=lambda: planner.plan_next(careful=True) or finalizer.finalize_next(careful=True),
         deliver=courier.call,
     )
-    sweeper, rescuer = (
-        Sweeper(sessions, storage, doorbell),
-        Rescuer(sessions, ttl=settings.leases.ttl),
-    )
+    sweeper = Sweeper(sessions, storage, doorbell)
+    rescuer = Rescuer(sessions, ttl=settings.leases.ttl)
     watch = DropWatch(sessions, storage, doorbell, max_bytes=settings.drops.file_bytes)
     janitor = Janitor(sessions, storage)
     sweep_interval = settings.leases.sweep_interval.total_seconds()

@@ -56,15 +56,18 @@ class Bench:
             hang_after=timedelta(minutes=10),
         )
         self.me = UUID(int=0)
-        self.pump = Pump(
-            Claims(sessions, model=MODEL, me=lambda: self.me),
+        self.pump = self._pump(Claims(sessions, model=MODEL, me=lambda: self.me))
+        self.host.start()
+
+    def _pump(self, claims: Claims) -> Pump:
+        return Pump(
+            claims,
             self.held,
             runner=self.runner,
             starters=self.crew,
             custody=self.custody,
             room=self.host.room,
         )
-        self.host.start()
 
     def hold_up(self, gate: threading.Event) -> None:
         """Let whatever the crew is to do wait for the gate."""
