@@ -19,7 +19,7 @@ from jobs.models import JobKind, JobState
 @dataclass(frozen=True, slots=True)
 class FinalizeLease:
     """The right to write a job's files and end it.  `planned`: it reached in_progress; `overdue`:
-    some of its results cannot be read for an hour."""
+    some of its results cannot be read for an hour; `deaths`: of those who had it before."""
 
     job_id: UUID
     attempt: int
@@ -30,6 +30,7 @@ class FinalizeLease:
     total: int
     planned: bool
     overdue: bool
+    deaths: int
     output_expires_after: int | None
     output_prefix: str | None
 
@@ -123,7 +124,7 @@ _BEGIN = text("""
     RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.kind,
               coalesce(j.ends_as, 'completed') AS ends_as, j.total,
               j.in_progress_at IS NOT NULL AS planned,
-              coalesce(j.damaged_since < now() - interval '1 hour', false) AS overdue,
+              coalesce(j.damaged_since < now() - interval '1 hour', false) AS overdue, j.deaths,
               j.output_expires_after, j.output_prefix
 """)
 
@@ -258,6 +259,12 @@ def finish(
         if draft is not None:
             _add_file(session, lease, draft)
     _end(session, lease.job_id, lease.ends_as, output=output, errors=errors)
+
+
+def give_up(session: Session, lease: FinalizeLease, found: list[dict[str, object]]) -> None:
+    """End a job that cannot be finalized, without its files.  Raises LeaseLost."""
+    job_leases.hold(session, lease, JobState.FINALIZING)
+    _end(session, lease.job_id, JobState.FAILED, found=found)
 
 
 def finish_request(session: Session, job_id: UUID) -> None:

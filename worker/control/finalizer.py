@@ -31,11 +31,20 @@ from worker.control.ahead import ahead
 from worker.control.hands import Hands
 from worker.control.lost_results import write_off
 from worker.control.spool import Spool
+from worker.control.validation import refused_file
 
 log = logging.getLogger(__name__)
 
 _WINDOWS_AT_ONCE = 2  # one is copied while the next is fetched
 _SEGMENTS_AT_ONCE = 4  # being fetched
+
+# Of processes, before the job is given up: half a day of tries, for the results are there, and what
+# the finalizers die of may be the machine's fault and be put right.
+_MOST_DEATHS = 24
+_FINALIZER_LOST = (
+    f"{_MOST_DEATHS} processes that were writing this batch's files died. Its results can be read"
+    " with GET /v1/batches/{batch_id}/results, or be taken by a new batch with 'reuse_from'."
+)
 
 # What the error file says of the rows that never ran.
 _NEVER_RAN = {
@@ -66,6 +75,9 @@ class Finalizer:
 
     @metrics.FINALIZE_SECONDS.time()
     def _finalize(self, lease: FinalizeLease) -> None:
+        if lease.deaths >= _MOST_DEATHS:
+            self._give_up(lease)
+            return
         with ExitStack() as stack:
             output, errors = stack.enter_context(Spool()), stack.enter_context(Spool())
             if lease.kind is JobKind.BATCH and lease.planned:
@@ -76,6 +88,11 @@ class Finalizer:
         with self._sessions.begin() as session:
             finishing.finish(session, lease, output=drafts[0], errors=drafts[1])
         log.info("job ended", extra={"job_id": str(lease.job_id), "state": lease.ends_as})
+
+    def _give_up(self, lease: FinalizeLease) -> None:
+        with self._sessions.begin() as session:
+            finishing.give_up(session, lease, refused_file("finalizer_lost", _FINALIZER_LOST))
+        log.error("a job is given up without its files", extra={"job_id": str(lease.job_id)})
 
     def _copy(self, lease: FinalizeLease, output: Spool, errors: Spool) -> None:
         try:

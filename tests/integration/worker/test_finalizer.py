@@ -1,13 +1,15 @@
 """Laws 2 and 8: the files hold every row once, in input order, and twice the same bytes."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
 
-from jobs import rescue
+from jobs import finishing, rescue
 from jobs.models import Job, WorkerKind
 from jobs.storage import Storage
+from tests.fixtures.pipeline import Pipeline, input_line
 from tests.fixtures.work import NO_TIME, Work, custom_ids, segment_of
 from tests.fixtures.workers import control_hands
 from worker.control.finalizer import FilesDisagree, Finalizer
@@ -97,6 +99,44 @@ def test_a_finalizer_that_died_is_followed_by_another(
 
     assert work.job_state(job_id) == "completed"
     assert work.scalar("SELECT count(*) FROM events") == 1
+
+
+def die_finalizing(work: Work, *, careful: bool) -> timedelta:
+    """Returns how long the batch waits for its next finalizer; it need not, here."""
+    dead = work.add_worker(kind=WorkerKind.CONTROL)
+    with work.sessions.begin() as session:
+        assert finishing.begin(session, dead, careful=careful) is not None
+    work.kill(dead)
+    with work.sessions.begin() as session:
+        rescue.release_jobs(session, backoff=timedelta(seconds=1))
+    with work.sessions.begin() as session:
+        waits: timedelta = session.scalars(text("SELECT not_before - now() FROM jobs")).one()
+        session.execute(text("UPDATE jobs SET not_before = now()"))
+    return waits
+
+
+def test_a_batch_that_kills_its_finalizers_for_half_a_day_ends_and_its_results_can_be_reused(
+    pipeline: Pipeline,
+) -> None:
+    content = input_line("a")
+    job_id = pipeline.submit(content)
+    pipeline.plan()
+    pipeline.run()
+    waits = [die_finalizing(pipeline.work, careful=death >= 2) for death in range(24)]
+
+    assert pipeline.finalizer.finalize_next(careful=True)
+    job = pipeline.job(job_id)
+    again = pipeline.submit(content, reuse_from=job_id)
+    pipeline.plan()
+    pipeline.finalize()
+
+    assert timedelta(hours=12) < sum(waits, timedelta()) < timedelta(hours=14)
+    assert (job.state, job.completed, job.failed) == ("failed", 1, 0)
+    assert [error["code"] for error in job.errors or []] == ["finalizer_lost"]
+    assert pipeline.work.scalar("SELECT min(type) FROM events") == "batch.completed"
+    assert pipeline.work.scalar("SELECT max(type) FROM events") == "batch.failed"
+    assert pipeline.ran == ["a"]
+    assert [line["custom_id"] for line in pipeline.output(again)] == ["a"]
 
 
 @pytest.mark.parametrize(
