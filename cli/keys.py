@@ -36,10 +36,10 @@ def create(
 ) -> None:
     """Print a new key, which is never shown again.  A tenant that is not there is created.
 
-    Its tenant, and what signs the webhooks of its jobs' own `webhook_url`, are told on the standard
-    error.
+    Its tenant, and what signs the webhooks of its jobs' own `webhook_url`, are
+    told on the standard error.
     """
-    secrets = Secrets(deployment.server_key(data_dir))
+    secrets = deployment.secrets(data_dir)
     with deployment.transaction(data_dir) as session:
         tenant_id = keys.find_tenant(session, name=tenant)
         if tenant_id is None:

@@ -6,6 +6,7 @@ and what to do, and exits with something else.
 
 import sys
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,6 @@ from jobs.settings import SettingsUnusable
 from migrations.upgrade import upgrade
 
 app = typer.Typer(
-    help="Batch inference for open language models.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -37,10 +37,6 @@ app.add_typer(batches.app, name="batches")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(bench.app, name="bench")
-app.command()(plan)
-app.command()(submit)
-app.command()(top)
-app.command()(verify)
 
 
 class EngineChoice(StrEnum):
@@ -57,10 +53,28 @@ ModelName = Annotated[
     str, typer.Option(help="A folder with safetensors, a .gguf file, or a bundled model's name.")
 ]
 Workers = Annotated[int, typer.Option(min=1, help="How many inference workers to run.")]
-Engine = Annotated[EngineChoice, typer.Option(help="`echo` needs no model and no GPU.")]
+Engine = Annotated[EngineChoice, typer.Option(help="echo gives prompts back, without a model.")]
 
 _STANDARD_DIR = Path(".gristmill")
 _STANDARD_MODEL = "smollm2-135m-instruct"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"gristmill {version('gristmill')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _gristmill(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Batch inference for open language models."""
 
 
 @app.command()
@@ -97,6 +111,10 @@ def demo(
 def migrate(*, data_dir: DataDir = _STANDARD_DIR) -> None:
     """Bring the database of DATABASE__URL to this version's schema."""
     upgrade(deployment.database_url(data_dir))
+
+
+for command in (submit, verify, top, plan):  # in the order in which --help lists them
+    app.command()(command)
 
 
 def model_of(model: str, engine: EngineChoice) -> Model:

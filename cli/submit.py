@@ -19,10 +19,14 @@ def submit(  # noqa: PLR0913 - every option of a command is a parameter of its f
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
     data_dir: DataDir = STANDARD_DIR,
-    endpoint: Annotated[str, typer.Option()] = "/v1/chat/completions",
-    window: Annotated[str, typer.Option(help="Like 24h or 7d.")] = "24h",
-    priority: Annotated[Literal["bulk", "interactive"], typer.Option()] = "bulk",
-    on_invalid_line: Annotated[Literal["fail", "skip"], typer.Option()] = "fail",
+    endpoint: Annotated[str, typer.Option(help="The `url` of its lines.")] = "/v1/chat/completions",
+    window: Annotated[str, typer.Option(help="How long it may take, like 24h or 7d.")] = "24h",
+    priority: Annotated[
+        Literal["bulk", "interactive"], typer.Option(help="interactive goes before all bulk.")
+    ] = "bulk",
+    on_invalid_line: Annotated[
+        Literal["fail", "skip"], typer.Option(help="Refuse the file, or run its other lines.")
+    ] = "fail",
     output: Annotated[
         Path | None, typer.Option(file_okay=False, help="A folder; FILE's own if not given.")
     ] = None,
@@ -33,8 +37,8 @@ def submit(  # noqa: PLR0913 - every option of a command is a parameter of its f
 ) -> None:
     """Run a file of requests.  The same command again takes up where it was stopped.
 
-    Exits with 0 if every row completed, 3 if some failed, 4 if the batch failed, 5 if it expired,
-    6 if it was cancelled, 1 on any error.
+    Exits with 0 if every row completed, 3 if some failed, 4 if the batch failed,
+    5 if it expired, 6 if it was cancelled, 1 on any error.
     """
     body = {
         "endpoint": endpoint,

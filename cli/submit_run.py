@@ -83,6 +83,18 @@ class Run:
             )
             self.batch_id = str(batch["id"])
             self._memory.keep(submission.with_batch(self.batch_id))
+            self._say_if_it_has_ended()
+
+    def _say_if_it_has_ended(self) -> None:
+        """A batch that ended before it was begun is that of an earlier day's same command."""
+        if self._api.get(f"/v1/batches/{self.batch_id}")["status"] in TERMINAL:
+            self._console.print(
+                "This file has run with these options before: it is the same batch, with the same"
+                " results. --again runs it once more.",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
 
     def _upload(self, key: str) -> str:
         with self._bytes_bar("uploading", self._file.stat().st_size) as advance:

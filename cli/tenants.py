@@ -83,8 +83,8 @@ def quota(
 ) -> None:
     """Limit what a tenant may have at one time, or lift a limit: `storage-bytes=none`.
 
-    The limits are queued-requests, queued-tokens, active-batches, storage-bytes and
-    requests-per-second.
+    The limits are queued-requests, queued-tokens, active-batches, storage-bytes
+    and requests-per-second.
     """
     wanted = dict(map(_limit, changes))
     with deployment.transaction(data_dir) as session:

@@ -86,6 +86,17 @@ def test_a_file_comes_back_as_its_results_with_a_receipt(stack: UpStack, request
     assert receipt["batch_id"] == done.stdout.strip()
 
 
+def test_a_file_that_has_run_is_not_run_again_and_its_user_is_told(
+    stack: UpStack, requests: Path
+) -> None:
+    first = submit(stack, requests)
+
+    second = submit(stack, requests)
+
+    assert second.stdout == first.stdout
+    assert "--again runs it once more" in second.stderr
+
+
 def test_downloaded_files_are_verified_and_a_changed_one_is_found(
     stack: UpStack, requests: Path
 ) -> None:

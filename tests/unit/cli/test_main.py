@@ -1,5 +1,6 @@
 """What the command line makes of what is typed."""
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,13 @@ def test_gguf_file_gives_its_name_without_the_suffix(tmp_path: Path) -> None:
     model = model_of(str(file), EngineChoice.REAL)
 
     assert model == Model("tiny.Q4_1", str(file), "real")
+
+
+def test_the_version_is_that_of_what_is_installed() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+
+    assert result.exit_code == 0
+    assert result.stdout == f"gristmill {version('gristmill')}\n"
 
 
 @pytest.mark.parametrize(
