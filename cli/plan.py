@@ -14,8 +14,8 @@ from cli.errors import CommandFailed
 MEMORY_FRACTION = 0.9
 _BLOCK = 16  # tokens
 
-_UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]i?B|)")
+_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMG]i?B)")
 _GIB = 2**30
 
 

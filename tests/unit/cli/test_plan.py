@@ -46,13 +46,13 @@ def test_a_request_that_cannot_fit_is_refused_with_both_numbers():
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("80GiB", 80 * GIB), ("24 GB", 24 * 10**9), ("1.5GiB", 3 * GIB // 2), ("512", 512)],
+    [("80GiB", 80 * GIB), ("24 GB", 24 * 10**9), ("1.5GiB", 3 * GIB // 2), ("512MB", 512 * 10**6)],
 )
 def test_sizes_are_read_in_both_kinds_of_units(text, size):
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "many", "80 TiB", "-1GiB", "80GiB more"])
+@pytest.mark.parametrize("text", ["", "many", "80", "80 TiB", "-1GiB", "80GiB more"])
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(CommandFailed, match="is no amount of memory"):
         parse_size(text)
