@@ -1,6 +1,7 @@
 """Puts the API together: routes, errors, metrics, and the operator's page beside them."""
 
 from datetime import timedelta
+from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
 
@@ -48,7 +49,7 @@ def create_app(services: Services, *, beat_ttl: timedelta) -> Api:
     snapshots = Snapshots(services.sessions, beat_ttl=beat_ttl)
     registry.register(QueueCollector(snapshots))
 
-    app = Api(title="Gristmill", redoc_url=None, responses=ANY_ERROR)
+    app = Api(title="Gristmill", version=version("gristmill"), redoc_url=None, responses=ANY_ERROR)
     app.state.services = services
     app.state.registry = registry
     for part in _PARTS:
