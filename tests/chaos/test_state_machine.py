@@ -4,7 +4,8 @@ Hypothesis plays clients, workers, control processes, time and lightning over a 
 real S3; the witness looks after every COMMIT.  At the end all who acted are dead, and healthy
 processes must bring every job to its end, whose files are then read.
 
-`make chaos` plays long games, another one each time; `--hypothesis-seed N` plays one again.
+`make chaos` plays long games, three for each seed and other ones each time; `--hypothesis-seed N`
+plays them again.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,10 +26,12 @@ from tests.chaos.laws.control_actor import ControlActor
 from tests.chaos.laws.inference_actor import InferenceActor
 from tests.chaos.laws.lightning import Strike, Where
 from tests.chaos.laws.world import World
-from tests.chaos.scale import FULL, full_or_short
+from tests.chaos.scale import FULL, SEEDS, full_or_short
+
+_GAMES_A_SEED = 3
 
 _PLAY = settings(
-    max_examples=full_or_short(400, 10),
+    max_examples=full_or_short(_GAMES_A_SEED * SEEDS, 10),
     stateful_step_count=full_or_short(60, 30),
     derandomize=not FULL,
     database=None,
