@@ -10,7 +10,7 @@ from kernels import cpu
 from kernels.attention_metadata import AttentionMetadata
 from kernels.native.kv_cache import DTYPES, can_attend, is_ours
 from kernels.native.program import compute, empty, of_step
-from kernels.native.segments import Segments, cut_into_segments
+from kernels.native.segments import Segments
 from kernels.native.structures import floats, integers, pointers
 from kernels.runs import chunks_of
 
@@ -89,13 +89,12 @@ class Planner:
         return plan
 
     def _segments(self, metadata: AttentionMetadata, window: int | None) -> Segments:
-        segments = cut_into_segments(
+        segments = Segments(self.num_heads // self.kv_heads, self.kv_heads, window)
+        segments.cut(
             chunks_of(metadata.seq_lens.numpy(), metadata.query_starts.numpy()),
             metadata.block_tables.numpy(),
             block_size=self.block_size,
-            num_heads=self.num_heads,
-            kv_heads=self.kv_heads,
-            window=window,
+            threads=torch.get_num_threads(),
         )
         padding = metadata.seq_lens.numpy() == 0
         counts = np.diff(metadata.query_starts.numpy())

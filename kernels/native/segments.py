@@ -17,14 +17,15 @@ from kernels.runs import Chunk, Run, private_runs, shared_runs
 
 # Tokens that a shared segment must save from being read again, or it is not worth the while.
 WORTH_SHARING = 128
-# From so many sequences on they are work enough for all threads without splitting each by heads.
-MANY = 16
+# Sequences for each thread that are work enough without splitting each of them by heads.
+ENOUGH_A_THREAD = 8
 
 
 @dataclass(slots=True)
 class Segments:
     """As the kernel reads them.
 
+    sharing: query heads that share a KV head
     rows:   query rows, a segment's side by side
     levels: of each level its segments: (table, first and end key, first and end in `rows`, first
             and end KV head, whether they are their rows' first, and their last)
@@ -35,6 +36,17 @@ class Segments:
     window: int | None
     rows: list[int] = field(default_factory=list)
     levels: list[list[tuple[int, ...]]] = field(default_factory=list)
+
+    def cut(
+        self, chunks: Sequence[Chunk], tables: np.ndarray, *, block_size: int, threads: int
+    ) -> None:
+        """Cut all that a step's chunks meet.
+
+        Under a window nothing is shared: what two rows both see, each sees from another key on.
+        """
+        shared, whole = self.window is None, len(chunks) >= ENOUGH_A_THREAD * threads
+        for run in cut_into_runs(chunks, tables, block_size=block_size, shared=shared):
+            self.add(run, whole=whole)
 
     def add(self, run: Run, *, whole: bool) -> None:
         """whole: whether all KV heads of a single row are one segment"""
@@ -90,19 +102,3 @@ def cut_into_runs(
 
 def _saves_enough(chunks: Sequence[Chunk], num_keys: int) -> bool:
     return num_keys * (len(chunks) - 1) >= WORTH_SHARING
-
-
-def cut_into_segments(
-    chunks: Sequence[Chunk],
-    tables: np.ndarray,
-    *,
-    block_size: int,
-    num_heads: int,
-    kv_heads: int,
-    window: int | None,
-) -> Segments:
-    """Under a window nothing is shared: what two rows both see, each sees from another key on."""
-    segments = Segments(num_heads // kv_heads, kv_heads, window)
-    for run in cut_into_runs(chunks, tables, block_size=block_size, shared=window is None):
-        segments.add(run, whole=len(chunks) >= MANY)
-    return segments

@@ -10,7 +10,7 @@ import torch
 
 from kernels import AttentionMetadata, native, reference
 from kernels.native.library import MAX_VECTORS, TILE
-from kernels.native.segments import cut_into_runs, cut_into_segments
+from kernels.native.segments import Segments, cut_into_runs
 from kernels.runs import Chunk, Run
 from tests.kernels.ops.caches import cached
 from tests.kernels.ops.tolerance import assert_as_good_as_plain
@@ -122,14 +122,26 @@ def test_segments_have_no_more_vectors_than_the_kernel_holds():
     chunks = [Chunk(0, 0, 100, 400), Chunk(1, 300, 5, 6)]
     tables = np.arange(50, dtype=np.int32).reshape(2, 25)
 
-    segments = cut_into_segments(
-        chunks, tables, block_size=BLOCK, num_heads=28, kv_heads=4, window=None
-    )
+    segments = Segments(7, 4, None)
+
+    segments.cut(chunks, tables, block_size=BLOCK, threads=1)
 
     listed, _ = segments.longest_first()
     rows, heads = listed[:, 4] - listed[:, 3], listed[:, 6] - listed[:, 5]
     assert (rows * heads * 7 <= MAX_VECTORS).all()
     assert (rows * heads).sum() == 301 * 4
+
+
+@pytest.mark.parametrize(("threads", "parts"), [(1, 32), (4, 32), (5, 32 * 8), (64, 32 * 8)])
+def test_there_are_more_segments_than_threads_where_heads_are_enough_for_that(threads, parts):
+    chunks = [Chunk(row, row, 100, 101) for row in range(32)]
+    tables = np.arange(32 * 7, dtype=np.int32).reshape(32, 7)
+    segments = Segments(4, 8, None)
+
+    segments.cut(chunks, tables, block_size=BLOCK, threads=threads)
+
+    listed, _ = segments.longest_first()
+    assert len(listed) == parts
 
 
 def random_step(random_, kv_type=torch.float32):
