@@ -64,7 +64,7 @@ def connected(settings: ApiSettings, *, stopping: Callable[[], bool]) -> Iterato
             storage=Storage(settings.storage),
             doorbell=bells,
             keys=KnownKeys(authenticate, remember_for=settings.limits.keys_remembered),
-            secrets=Secrets(settings.secrets.key.get_secret_value()),
+            secrets=Secrets(*settings.secrets.both),
             watch=watch,
             uploads=CapacityLimiter(settings.limits.uploads_at_once),
             limits=settings.limits,

@@ -13,6 +13,7 @@ from cli.errors import CommandFailed
 from cli.servers.embedded import Identity
 from cli.settings import CommandSettings
 from jobs.database import Sessions, connect, sessions_of
+from jobs.secrets import Secrets
 from jobs.settings import StorageSettings, read
 from jobs.storage import Storage
 
@@ -50,12 +51,12 @@ def transaction(data_dir: Path) -> Iterator[Session]:
         yield session
 
 
-def server_key(data_dir: Path) -> str:
+def secrets(data_dir: Path) -> Secrets:
     settings = read(CommandSettings)
     if settings.secrets is not None:
-        return settings.secrets.key.get_secret_value()
+        return Secrets(*settings.secrets.both)
     _running(data_dir)
-    return Identity.of(data_dir).server_key
+    return Secrets(Identity.of(data_dir).server_key)
 
 
 def storage(data_dir: Path) -> Storage | None:

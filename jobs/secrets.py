@@ -6,7 +6,7 @@ import hmac
 from secrets import token_bytes
 from uuid import UUID
 
-from cryptography.fernet import Fernet
+from cryptography.fernet import Fernet, MultiFernet
 
 
 def new_webhook_secret() -> str:
@@ -15,10 +15,13 @@ def new_webhook_secret() -> str:
 
 
 class Secrets:
-    """Derives everything from one key, which every process of a deployment shares."""
+    """Derives everything from one key, which every process of a deployment shares.
 
-    def __init__(self, key: str) -> None:
-        self._fernet = Fernet(key)
+    What `other_key` has encrypted is read as well, while one key takes the other's place.
+    """
+
+    def __init__(self, key: str, other_key: str | None = None) -> None:
+        self._fernet = MultiFernet([Fernet(each) for each in (key, other_key) if each is not None])
         self._key = key.encode()
 
     @staticmethod
@@ -30,6 +33,10 @@ class Secrets:
 
     def decrypt(self, token: bytes) -> str:
         return self._fernet.decrypt(token).decode()
+
+    def renew(self, token: bytes) -> bytes:
+        """The same secret, encrypted with the key.  Raises InvalidToken where neither reads it."""
+        return self._fernet.rotate(token)
 
     def salt(self, tenant_id: UUID) -> str:
         """Names a tenant to the prefix cache.  Never the client's to choose: a guessed salt would

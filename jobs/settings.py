@@ -59,15 +59,23 @@ class StorageSettings(Group):
 
 class SecretsSettings(Group):
     key: SecretStr  # the same on every process of a deployment
+    other_key: SecretStr | None = None  # read as well, while one takes the other's place
 
-    @field_validator("key")
+    @field_validator("key", "other_key")
     @classmethod
-    def _is_server_key(cls, key: SecretStr) -> SecretStr:
+    def _is_server_key(cls, key: SecretStr | None) -> SecretStr | None:
         try:
-            Fernet(key.get_secret_value())
+            if key is not None:
+                Fernet(key.get_secret_value())
         except ValueError:
             raise ValueError("no server key; `gristmill keys server-key` makes one") from None
         return key
+
+    @property
+    def both(self) -> tuple[str, str | None]:
+        """As `Secrets` takes them."""
+        other = None if self.other_key is None else self.other_key.get_secret_value()
+        return self.key.get_secret_value(), other
 
 
 class WebhookSettings(Group):

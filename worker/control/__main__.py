@@ -3,15 +3,24 @@
 Several may run beside each other; at least one always should.
 """
 
-from jobs import collector
+import logging
+
+from cryptography.fernet import InvalidToken
+
+from jobs import collector, secret_renewal
+from jobs.database import connect, sessions_of
 from jobs.doorbell import CONTROL
+from jobs.secrets import Secrets
 from jobs.settings import read
 from jobs.storage import Storage
 from jobs.storage_probe import probe
 from worker import celery_program, process
 from worker.control.assembly import assemble
 from worker.control.tasks import register
+from worker.process import CannotStart
 from worker.settings import ControlSettings
+
+log = logging.getLogger("worker.control")
 
 _GRACE = 20.0  # seconds to finish what has been begun
 
@@ -20,6 +29,8 @@ def main() -> None:
     settings = read(ControlSettings)
     storage = Storage(settings.storage)
     probe(storage)
+    if settings.secrets.other_key is not None:
+        _renew_secrets(settings)
     process.serve_metrics(settings.metrics)
 
     worker = assemble(settings, storage)
@@ -40,6 +51,21 @@ def main() -> None:
     finally:
         hurry()
         worker.stop()
+
+
+def _renew_secrets(settings: ControlSettings) -> None:
+    """A server key takes another's place: what that one encrypted is written anew."""
+    engine = connect(settings.database.url.get_secret_value(), pool_size=1)
+    try:
+        renewed = secret_renewal.renew(sessions_of(engine), Secrets(*settings.secrets.both))
+    except InvalidToken:
+        raise CannotStart(
+            "Neither SECRETS__KEY nor SECRETS__OTHER_KEY reads the stored secrets; name the key"
+            " that encrypted them."
+        ) from None
+    finally:
+        engine.dispose()
+    log.info("secrets renewed", extra={"secrets": renewed})
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def assemble(settings: ControlSettings, storage: Storage) -> ControlWorker:
     url = settings.database.url.get_secret_value()
     sessions = sessions_of(connect(url, pool_size=settings.threads + 4))
     doorbell = Doorbell(settings.broker.url.get_secret_value())
-    secrets = Secrets(settings.secrets.key.get_secret_value())
+    secrets = Secrets(*settings.secrets.both)
     beat = beat_of_this_process(settings.leases, url, kind=WorkerKind.CONTROL, model=None)
     hands = Hands(sessions, me=lambda: beat.incarnation)
 

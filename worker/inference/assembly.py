@@ -78,7 +78,7 @@ def assemble(settings: InferenceSettings, engine: BatchEngine, storage: Storage)
         doorbell=Doorbell(broker_url),
         endings=Endings(broker_url),
     )
-    secrets = Secrets(settings.secrets.key.get_secret_value())
+    secrets = Secrets(*settings.secrets.both)
     runner = ShardRunner(
         sessions, storage, host=host, writer=writer, custody=custody, secrets=secrets
     )
