@@ -166,7 +166,7 @@ def _batch_columns(served: set[str]) -> Sequence[_Column[BatchView]]:
         _Column("Tenant", lambda batch: _text(batch.tenant), number=False, width=_WIDE),
         _Column(
             "State",
-            lambda batch: _text("paused" if batch.paused else wording.job_state(batch.state)),
+            lambda batch: _text(wording.batch_state(batch)),
             number=False,
         ),
         _Column("Progress", lambda batch: _bar(batch.progress), number=False, width=_MEDIUM),

@@ -27,7 +27,7 @@ def _environment() -> Environment:
         "count": wording.count,
         "duration": wording.duration,
         "figure": wording.figure,
-        "job_state": wording.job_state,
+        "batch_state": wording.batch_state,
         "percent": wording.percent,
         "public_id": _public_id,
         "rate": wording.rate,

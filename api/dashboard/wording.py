@@ -1,7 +1,7 @@
 """How the page says numbers, times and states."""
 
 from jobs.models import JobState
-from jobs.overview.views import WorkerView
+from jobs.overview.views import BatchView, WorkerView
 
 UNKNOWN = "\N{EM DASH}"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
@@ -45,8 +45,8 @@ def duration(seconds: float | None) -> str:
     return f"{whole // _DAY} d {whole % _DAY // _HOUR:02} h"
 
 
-def job_state(state: JobState) -> str:
-    return _STATES.get(state, state.value)
+def batch_state(batch: BatchView) -> str:
+    return "paused" if batch.paused else _STATES.get(batch.state, batch.state.value)
 
 
 def worker_state(worker: WorkerView) -> str:

@@ -13,6 +13,7 @@ from api.dashboard.routes import entrance, signed_in
 from api.dashboard.sign_in import NONCE_COOKIE, SESSION_COOKIE, Signer
 from jobs import keys
 from jobs.database import Sessions
+from jobs.models import JobState
 from jobs.operators import SignIn
 from jobs.secrets import Secrets
 from tests.integration.dashboard.scene import Scene
@@ -207,6 +208,19 @@ def test_other_peoples_names_are_text_and_never_markup(operator: Visitor, scene:
     assert "&lt;script&gt;alert(1)" in html
     assert "<script>alert" not in html
     assert "<img" not in html
+
+
+def test_a_paused_batch_is_said_to_be_and_a_failed_one_waits_for_no_model(
+    operator: Visitor, scene: Scene
+):
+    scene.batch(total=100, paused=True)
+    scene.batch(state=JobState.FAILED, model=None)
+
+    html = operator.client.get("/dashboard/").text
+
+    assert 'data-state="paused"' in html
+    assert "no model" in html
+    assert "no model yet" not in html
 
 
 def test_a_form_larger_than_any_of_ours_is_not_read(visitor: Visitor):
