@@ -69,7 +69,7 @@ _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     503: {"Retry-After": "2"},
 }
-_ROUTING = {404: "unknown_url", 405: "method_not_allowed", 408: "body_timeout"}
+ROUTING = {404: "unknown_url", 405: "method_not_allowed", 408: "body_timeout"}
 
 
 def install(app: FastAPI) -> None:
@@ -140,7 +140,7 @@ def _parameters(request: Request, error: Any) -> Response:
 
 
 def _routing(request: Request, error: Any) -> Response:
-    code = _ROUTING.get(error.status_code, "invalid_request")
+    code = ROUTING.get(error.status_code, "invalid_request")
     hint = _where_else(request) if error.status_code == 404 else ""
     message = f"{request.method} {request.url.path}: {error.detail}.{hint}"
     headers = (

@@ -1,8 +1,12 @@
 """The map from refusals to statuses is whole."""
 
+from pathlib import Path
+
 import jobs.errors
-from api.errors import STATUS
+from api.errors import ROUTING, STATUS
 from jobs.errors import RequestRefused
+
+DOCS = Path(__file__).parents[3] / "docs/api.md"
 
 
 def leaves(kind: type[RequestRefused]) -> set[type[RequestRefused]]:
@@ -22,6 +26,12 @@ def test_every_refusal_has_a_code_of_its_own() -> None:
     codes = [kind.code for kind in leaves(RequestRefused)]
 
     assert len(codes) == len(set(codes))
+
+
+def test_every_code_is_in_the_documentation() -> None:
+    codes = {kind.code for kind in STATUS} | set(ROUTING.values())
+
+    assert {code for code in codes if f"`{code}`" not in DOCS.read_text(encoding="utf-8")} == set()
 
 
 def test_the_tree_in_the_docstring_names_every_refusal() -> None:
