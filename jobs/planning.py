@@ -51,14 +51,15 @@ class RequestRow:
 
 @dataclass(frozen=True, slots=True)
 class ShardDraft:
-    """A shard whose input object is in S3.  `cost` in tokens, see jobs/fairness.py; `sha256` of the
-    object, None if it is not to be checked."""
+    """A shard whose input object is in S3: `lines` of it from `first_line` on.  `cost` in tokens,
+    see jobs/fairness.py; `sha256` of the object, None if it is not to be checked."""
 
     input_key: str
     lines: int
     cost: int
     prefix_key: str | None
     sha256: str | None = None
+    first_line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +115,21 @@ _DUPLICATES = text("""
      ORDER BY index
 """).execution_options(yield_per=1000)
 
+_SHARDS_AT_ONCE = 20_000
+
 _ADD_SHARDS = text("""
     INSERT INTO shards (job_id, model, interactive, paused, stamp, cost, prefix_key, input_key,
-                        input_sha256, end_line)
+                        input_sha256, first_line, end_line)
     SELECT :job_id, :model, :interactive, :paused, s.*
-      FROM unnest(:stamps, :costs, :prefix_keys, :input_keys, :sha256s, :lines) AS s
+      FROM unnest(:stamps, :costs, :prefix_keys, :input_keys, :sha256s, :firsts, :ends) AS s
 """).bindparams(
     bindparam("stamps", type_=ARRAY(DOUBLE_PRECISION)),
     bindparam("costs", type_=ARRAY(BIGINT)),
     bindparam("prefix_keys", type_=ARRAY(TEXT)),
     bindparam("input_keys", type_=ARRAY(TEXT)),
     bindparam("sha256s", type_=ARRAY(TEXT)),
-    bindparam("lines", type_=ARRAY(INTEGER)),
+    bindparam("firsts", type_=ARRAY(INTEGER)),
+    bindparam("ends", type_=ARRAY(INTEGER)),
 )
 
 _START = text("""
@@ -213,7 +217,7 @@ def cut(session: Session, lease: PlanLease, plan: Plan) -> None:
     )
     same = {"job_id": lease.job_id, "model": plan.model}
     as_wanted = {"interactive": wanted.interactive, "paused": wanted.paused}
-    session.execute(_ADD_SHARDS, same | as_wanted | _columns(plan.shards, start))
+    _add_shards(session, plan.shards, start, same | as_wanted)
     session.execute(_START, same | {"total": plan.total, "cost": cost, "errors": plan.errors})
 
 
@@ -224,15 +228,25 @@ def _admit(session: Session, lease: PlanLease, cost: int) -> None:
         raise BatchRefused(refusal.code, str(refusal)) from refusal
 
 
-def _columns(shards: list[ShardDraft], start: fairness.Start) -> dict[str, object]:
-    before = accumulate((shard.cost for shard in shards), initial=0)
+def _add_shards(
+    session: Session, shards: list[ShardDraft], start: fairness.Start, same: dict[str, object]
+) -> None:
+    """In statements of which none is cut off for the time that it takes."""
+    stamps = [start.after(cost) for cost in accumulate((each.cost for each in shards), initial=0)]
+    for at in range(0, len(shards), _SHARDS_AT_ONCE):
+        some = slice(at, at + _SHARDS_AT_ONCE)
+        columns = _columns(shards[some]) | {"stamps": stamps[:-1][some]}
+        session.execute(_ADD_SHARDS, same | columns)
+
+
+def _columns(shards: list[ShardDraft]) -> dict[str, object]:
     return {
-        "stamps": [start.after(cost) for _, cost in zip(shards, before, strict=False)],
         "costs": [shard.cost for shard in shards],
         "prefix_keys": [shard.prefix_key for shard in shards],
         "input_keys": [shard.input_key for shard in shards],
         "sha256s": [shard.sha256 for shard in shards],
-        "lines": [shard.lines for shard in shards],
+        "firsts": [shard.first_line for shard in shards],
+        "ends": [shard.first_line + shard.lines for shard in shards],
     }
 
 

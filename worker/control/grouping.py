@@ -25,6 +25,10 @@ MAX_SHARD_COST = 256 * 1024  # tokens, see jobs/fairness.py
 # a shard of their own would cost more than what it saves.
 MIN_GROUP = 16
 
+# Whoever runs one shard of an object reads all of it.
+BUNDLE_ROWS = 64
+_BUNDLE_BYTES = 2**20
+
 _LEVELS = tuple(256 << level for level in range(9))  # bytes of a prompt, up to 64 KiB
 
 
@@ -92,6 +96,21 @@ def pack(rows: list[PlannedRow], *, most_rows: int = MAX_SHARD_ROWS) -> Iterator
     for key, group in groups.items():
         yield from _cut(key, group, most_rows)
     yield from _cut(None, alone, most_rows)
+
+
+def bundled(packs: Iterable[Pack]) -> Iterator[list[Pack]]:
+    """Runs of small packs that share an object: rows that may get long answers are each a shard,
+    and a store takes a few objects sooner than a million."""
+    held, rows, size = list[Pack](), 0, 0
+    for pack in packs:
+        more = sum(len(row.line) for row in pack.rows)
+        if held and (rows + len(pack.rows) > BUNDLE_ROWS or size + more > _BUNDLE_BYTES):
+            yield held
+            held, rows, size = [], 0, 0
+        held.append(pack)
+        rows, size = rows + len(pack.rows), size + more
+    if held:
+        yield held
 
 
 def _deepest(row: PlannedRow, shared: Counter[str]) -> str | None:

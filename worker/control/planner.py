@@ -12,7 +12,7 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 
 import orjson
 
@@ -87,7 +87,8 @@ class Planner:
             try:
                 packs = self._packs(draft, judge)
                 write = partial(self._write_input, lease)
-                draft.shards = list(ahead(write, packs, most=_INPUTS_AT_ONCE))
+                written = ahead(write, grouping.bundled(packs), most=_INPUTS_AT_ONCE)
+                draft.shards = list(chain.from_iterable(written))
                 self._mark_duplicates(draft)
                 self._cut(draft, judge.model)
             except (BatchRefused, FileChanged) as refusal:
@@ -132,14 +133,18 @@ class Planner:
             wanted = earlier.rows_to_retry(session, lease.retry_of, first=first, last=last)
         return [row for row in window if row.request.index in wanted]
 
-    def _write_input(self, lease: PlanLease, pack: Pack) -> ShardDraft:
+    def _write_input(self, lease: PlanLease, packs: list[Pack]) -> list[ShardDraft]:
         """On one of several threads."""
-        name = f"{lease.attempt}-{pack.rows[0].index}"
+        name = f"{lease.attempt}-{packs[0].rows[0].index}"
         key = f"t/{lease.tenant_id.hex}/b/{lease.job_id.hex}/in/{name}.jsonl"
-        data = b"".join(row.line for row in pack.rows)
+        data = b"".join(row.line for pack in packs for row in pack.rows)
         self._storage.put(key, data)
         sha256 = hashlib.sha256(data).hexdigest()
-        return ShardDraft(key, len(pack.rows), pack.cost, pack.prefix_key, sha256)
+        firsts = accumulate((len(pack.rows) for pack in packs), initial=0)
+        return [
+            ShardDraft(key, len(pack.rows), pack.cost, pack.prefix_key, sha256, first)
+            for pack, first in zip(packs, firsts, strict=False)
+        ]
 
     def _mark_duplicates(self, draft: Draft) -> None:
         with self._sessions() as session:

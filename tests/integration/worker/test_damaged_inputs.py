@@ -18,6 +18,7 @@ from worker.control.finalizer import Finalizer
 Damage = Callable[[bytes], bytes]
 
 A_SHARD_OF_ITS_OWN = 200_000  # tokens
+AN_OBJECT_OF_ITS_OWN = "hi" * 300_000
 
 
 def without_its_last_line(data: bytes) -> bytes:
@@ -25,7 +26,7 @@ def without_its_last_line(data: bytes) -> bytes:
 
 
 def with_another_question(data: bytes) -> bytes:
-    return data.replace(b'"hi"', b'"hj"', 1)
+    return data.replace(b'"content":"hi', b'"content":"hj', 1)
 
 
 DAMAGES = [without_its_last_line, with_another_question, None]
@@ -90,7 +91,9 @@ def test_a_shard_whose_input_is_damaged_is_not_run_until_it_is_whole(
 def test_requests_that_stay_lost_for_an_hour_are_named_and_the_batch_ends(
     work: Work, pipeline: Pipeline, bench: Bench, damage: Damage | None
 ) -> None:
-    lines = [input_line(name, max_tokens=A_SHARD_OF_ITS_OWN) for name in ("a", "b")]
+    lines = [
+        input_line(name, AN_OBJECT_OF_ITS_OWN, max_tokens=A_SHARD_OF_ITS_OWN) for name in ("a", "b")
+    ]
     job_id = pipeline.submit(b"\n".join(lines))
     pipeline.plan()
     ruin(pipeline, last_input(work), damage)

@@ -73,11 +73,13 @@ def plan(
 
 
 def inputs(work: Work, storage: Storage) -> list[list[str]]:
-    """The custom_ids in each shard's input object, in the order of the line."""
+    """The custom_ids of each shard's lines, in the order of the line."""
     with work.sessions() as session:
-        keys = session.scalars(text("SELECT input_key FROM shards ORDER BY stamp, id")).all()
+        query = text("SELECT input_key, first_line, end_line FROM shards ORDER BY stamp, id")
+        found = session.execute(query).all()
     return [
-        [orjson.loads(row)["custom_id"] for row in storage.read(key).splitlines()] for key in keys
+        [orjson.loads(row)["custom_id"] for row in storage.read(key).splitlines()[first:end]]
+        for key, first, end in found
     ]
 
 
@@ -96,6 +98,17 @@ def test_rows_that_share_a_prefix_share_a_shard(
     assert work.scalar("SELECT count(DISTINCT prefix_key) FROM shards") == 2
 
 
+def test_rows_that_may_get_long_answers_are_a_shard_each_and_share_an_object(
+    work: Work, storage: Storage, planner: Planner
+) -> None:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}], "max_tokens": 300_000}
+
+    plan(work, storage, planner, [line(f"r{n}", body=body) for n in range(5)])
+
+    assert inputs(work, storage) == [[f"r{n}"] for n in range(5)]
+    assert work.scalar("SELECT count(DISTINCT input_key) FROM shards") == 1
+
+
 def test_a_file_of_many_windows_loses_and_repeats_no_row(
     work: Work, storage: Storage, planner: Planner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +120,7 @@ def test_a_file_of_many_windows_loses_and_repeats_no_row(
     assert job["total"] == 50
     assert [each for shard in inputs(work, storage) for each in shard] == ids
     assert work.scalar("SELECT count(*) FROM requests") == 50
-    assert work.scalar("SELECT sum(end_line) FROM shards") == 50
+    assert work.scalar("SELECT sum(end_line - first_line) FROM shards") == 50
 
 
 @pytest.mark.law("P16")

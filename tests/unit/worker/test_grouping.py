@@ -12,6 +12,7 @@ from jobs.planning import RequestRow
 from tests.unit.jobs.test_lines import json_values
 from worker.control import grouping
 from worker.control.grouping import (
+    BUNDLE_ROWS,
     MAX_SHARD_COST,
     MAX_SHARD_ROWS,
     MIN_GROUP,
@@ -54,6 +55,21 @@ def test_interleaved_groups_are_brought_together() -> None:
 
     assert keyed(packs) == [{*range(0, 4 * MIN_GROUP, 2)}, {*range(1, 4 * MIN_GROUP, 2)}]
     assert len({pack.prefix_key for pack in packs}) == 2
+
+
+def test_small_shards_share_an_object_and_none_is_lost_or_doubled() -> None:
+    packs = pack(row(index, str(index), cost=MAX_SHARD_COST) for index in range(BUNDLE_ROWS + 1))
+
+    bundles = list(grouping.bundled(packs))
+
+    assert [len(bundle) for bundle in bundles] == [BUNDLE_ROWS, 1]
+    assert [each for bundle in bundles for each in bundle] == packs
+
+
+def test_large_shards_have_an_object_each() -> None:
+    packs = pack(row(index, str(index)) for index in range(3 * MAX_SHARD_ROWS))
+
+    assert [len(bundle) for bundle in grouping.bundled(packs)] == [1, 1, 1]
 
 
 def test_a_document_before_the_question_is_found_in_one_message() -> None:
