@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from cli import batches, bench, deployment, keys, tenants
 from cli.errors import CommandFailed, MissingPart
@@ -140,6 +140,9 @@ def main() -> None:
         _fail(str(error))
     except OperationalError as error:
         _fail(f"the database does not answer: {error.orig}")
+    except ProgrammingError as error:
+        what, _, _ = str(error.orig).partition("\n")
+        _fail(f"the database has not the tables of this version; run `gristmill migrate`: {what}")
     except OSError as error:  # a path, mostly, that cannot be read or written
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 

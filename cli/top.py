@@ -11,7 +11,7 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from cli import deployment
 from cli.interrupts import Interrupted, Interrupts
@@ -65,7 +65,7 @@ class _Watch:
         """A new look; where the database does not answer, the last one, and that it is old."""
         try:
             return frame(self.look(), width=width)
-        except OperationalError as error:
+        except (OperationalError, InterfaceError) as error:
             if self._last is None:
                 raise
             words = " ".join(str(error.orig).split())

@@ -18,7 +18,7 @@ from sqlalchemy import URL, create_engine, func, make_url, text
 from sqlalchemy.exc import OperationalError
 from typer.testing import CliRunner, Result
 
-from cli.main import app
+from cli.main import app, main
 from cli.ports import HOST, free_pairs
 from jobs.database import Sessions
 from jobs.models import JobState
@@ -116,6 +116,22 @@ def test_without_a_database_it_ends_at_once(run: Run) -> None:
     result = run("--once", DATABASE__URL=nowhere)
 
     assert isinstance(result.exception, OperationalError)  # of which `main` makes a sentence
+
+
+def test_a_database_without_our_tables_is_named_in_one_sentence(
+    database_template: URL, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = database_template.set(database="postgres").render_as_string(hide_password=False)
+    monkeypatch.setenv("DATABASE__URL", empty)
+    monkeypatch.setattr(sys, "argv", ["gristmill", "top", "--once"])
+
+    with pytest.raises(SystemExit) as end:
+        main()
+
+    said = capsys.readouterr().err
+    assert end.value.code == 1
+    assert "run `gristmill migrate`" in said
+    assert said.count("\n") == 1
 
 
 class Screen:
