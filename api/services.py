@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from anyio import CapacityLimiter
-
 from api.bells import Bells
 from api.known_keys import KnownKeys
 from api.settings import ApiSettings, LimitSettings
+from api.slots import Slots
 from api.waiting import JobWatch
 from jobs import keys, reading
 from jobs.database import Sessions, connect, sessions_of
@@ -24,15 +23,13 @@ from jobs.storage import Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """`uploads` bounds the threads that uploads hold, so that slow clients leave some to others."""
-
     sessions: Sessions
     storage: Storage
     doorbell: Bells
     keys: KnownKeys
     secrets: Secrets
     watch: JobWatch
-    uploads: CapacityLimiter
+    uploads: Slots
     limits: LimitSettings
     allow_private_webhooks: bool
 
@@ -66,7 +63,7 @@ def connected(settings: ApiSettings, *, stopping: Callable[[], bool]) -> Iterato
             keys=KnownKeys(authenticate, remember_for=settings.limits.keys_remembered),
             secrets=Secrets(*settings.secrets.both),
             watch=watch,
-            uploads=CapacityLimiter(settings.limits.uploads_at_once),
+            uploads=Slots(settings.limits.uploads_at_once),
             limits=settings.limits,
             allow_private_webhooks=settings.webhooks.allow_private,
         )

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
-import anyio.to_thread
 from fastapi import APIRouter, BackgroundTasks, Query, Request, Response, status
 from fastapi.responses import RedirectResponse
 
@@ -65,7 +64,7 @@ async def upload_file(request: Request, once: OneAnswer, services: AllServices) 
         work = partial(_refer, reference, services, once)
     else:
         work = partial(_store, request, services, once)
-    answer = await anyio.to_thread.run_sync(work, limiter=services.uploads)
+    answer = await services.uploads.run(once.caller.tenant_id, work)
     return Response(answer, media_type="application/json")
 
 

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
-import anyio.to_thread
 from fastapi import APIRouter, Depends, Request, Response
 
 from api import composing, receiving
@@ -88,7 +87,7 @@ async def add_part(
         work = partial(_add_link, services, once, _id(upload_id), link)
     else:
         work = partial(_add_sent, services, once, _id(upload_id), request)
-    answer = await anyio.to_thread.run_sync(work, limiter=services.uploads)
+    answer = await services.uploads.run(once.caller.tenant_id, work)
     return Response(answer, media_type="application/json")
 
 
@@ -139,7 +138,7 @@ async def complete_upload(
     The same parts completed again give the same file; so this needs no Idempotency-Key.
     """
     work = partial(_complete, services, caller.tenant_id, _id(upload_id), body)
-    return await anyio.to_thread.run_sync(work, limiter=services.uploads)
+    return await services.uploads.run(caller.tenant_id, work)
 
 
 def _complete(
