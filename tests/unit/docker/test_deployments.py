@@ -168,9 +168,15 @@ def test_every_name_leads_to_what_there_is() -> None:
         for each in found
         if each["kind"] in ("Deployment", "Service", "PodDisruptionBudget")
     }
+    labelled = {
+        each["metadata"]["name"]: each["metadata"]["labels"][_NAME]
+        for each in found
+        if each["kind"] in ("Deployment", "Job")
+    }
     (walled,) = network["podSelector"]["matchExpressions"]
 
     assert selected == apps
+    assert all(name == label for name, label in labelled.items())
     assert set(walled["values"]) == apps - {"gristmill-api"}
     assert scaled["scaleTargetRef"]["name"] in apps
     env = {each["name"]: each["value"] for each in container("inference")["env"]}
