@@ -10,6 +10,8 @@ class IncrementalText:
     """Gives out text once it can no longer change: never half a character.
 
     A token is decoded together with those before it, because what it looks like may depend on them.
+
+    held_back: what comes before the half of a character
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
@@ -17,14 +19,17 @@ class IncrementalText:
         self._context: list[int] = []
         self._context_text = ""
         self._pending: list[int] = []
+        self.held_back = ""
 
     def push(self, token: int) -> str:
         """Return the text that this token completes; empty while a character is incomplete."""
         self._pending.append(token)
         text = self._decode(self._context + self._pending)
-        if text.endswith(REPLACEMENT) and len(self._pending) < MAX_PENDING:
-            return ""
         piece = text[len(self._context_text) :]
+        if text.endswith(REPLACEMENT) and len(self._pending) < MAX_PENDING:
+            self.held_back = piece.rstrip(REPLACEMENT)
+            return ""
+        self.held_back = ""
         self._context, self._pending = self._pending, []
         self._context_text = self._decode(self._context)
         return piece

@@ -46,4 +46,5 @@ class Stopping:
         recent = self._tail + self._text.push(token)
         keep = max(map(len, self._stop)) - 1
         self._tail = recent[-keep:] if keep else ""
-        return any(stop in recent for stop in self._stop)
+        seen = recent + self._text.held_back
+        return any(stop in seen for stop in self._stop)

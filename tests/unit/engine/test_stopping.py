@@ -35,6 +35,18 @@ def test_a_stop_string_that_only_begins_does_not_stop():
     assert run("EN EN EX", stop=["END"]) is None
 
 
+def test_a_stop_string_before_half_a_character_in_one_token_stops_at_once():
+    pieces = [b"to the E", b"ND\xf0", b"\x9f", b"\x99\x82"]
+
+    def decode(tokens) -> str:
+        return b"".join(pieces[token] for token in tokens).decode("utf-8", errors="replace")
+
+    stopping = Stopping(decode, max_tokens=9, stop_ids=frozenset(), stop=("END",))
+
+    assert [stopping.reason(token, token + 1) for token in (0, 1)] == [None, "stop"]
+    assert stopping.cut(decode([0, 1])) == "to the "
+
+
 def test_a_stop_token_ends_the_text_and_is_not_in_it():
     assert run("abc", stop_ids=frozenset(b"b")) == (2, "stop", "a")
 
