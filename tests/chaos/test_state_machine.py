@@ -27,6 +27,7 @@ from tests.chaos.laws.inference_actor import InferenceActor
 from tests.chaos.laws.lightning import Strike, Where
 from tests.chaos.laws.world import World
 from tests.chaos.scale import FULL, SEEDS, full_or_short
+from worker.control.leased_jobs import GivenUp
 
 _GAMES_A_SEED = 3
 
@@ -90,6 +91,11 @@ _CONTROLS_ACTS = [
 ]
 
 
+def _is_of_the_database(error: Exception) -> bool:
+    """Whether it is what a strike makes a step raise."""
+    return isinstance(error.__cause__ if isinstance(error, GivenUp) else error, SQLAlchemyError)
+
+
 def several(acts: list[Any]) -> st.SearchStrategy[list[Any]]:
     return st.lists(st.sampled_from(acts), min_size=1, max_size=4)
 
@@ -110,8 +116,8 @@ class Game(RuleBasedStateMachine):
         with self.world.lightning.threatening(strike):
             try:
                 work()
-            except SQLAlchemyError:
-                if strike is None:
+            except (SQLAlchemyError, GivenUp) as error:
+                if strike is None or not _is_of_the_database(error):
                     raise
         self.world.witness.look()  # also at what was committed and never answered
 
