@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jobs import deliveries
+from jobs import deliveries, events
 from jobs.deliveries import DeliveryLease, Outcome
 from jobs.models import WorkerKind
 from tests.fixtures.endpoints import URL, end_a_batch, make_due
@@ -34,6 +34,26 @@ def test_a_delivery_is_claimed_by_one_at_a_time(work: Work, control: UUID) -> No
 
     assert first is not None
     assert claim(work, control) is None
+
+
+def test_a_tenants_many_hosts_are_few_targets_so_that_a_claim_stays_quick(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "MOST_HOSTS", 2)
+
+    for host in ("a", "b", "c", "a", "d"):
+        end_a_batch(work, f"https://{host}.example/hook")
+
+    with work.sessions() as session:
+        targets = session.scalars(text("SELECT target FROM deliveries ORDER BY created_at")).all()
+    others = events.OTHER_HOSTS
+    assert targets == [
+        "https://a.example",
+        "https://b.example",
+        others,
+        "https://a.example",
+        others,
+    ]
 
 
 def test_a_2xx_ends_it(work: Work, control: UUID) -> None:

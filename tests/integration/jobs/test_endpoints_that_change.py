@@ -1,11 +1,12 @@
 """What is under way or waits when its endpoint moves, is disabled, or is deleted."""
 
+import threading
 from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
-from jobs import events, redelivery, rescue
+from jobs import endpoints, events, redelivery, rescue
 from jobs.deliveries import Outcome
 from jobs.endpoints import EndpointChange
 from jobs.models import WorkerKind
@@ -22,7 +23,13 @@ from tests.fixtures.endpoints import (
     record,
     states,
 )
+from tests.fixtures.until import until
 from tests.fixtures.work import Work
+
+WAITING = """
+    SELECT count(*) FROM pg_stat_activity
+     WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 
 
 @pytest.fixture
@@ -131,3 +138,21 @@ def test_what_the_old_address_answers_says_nothing_of_the_new_one(
     assert work.scalar("SELECT disabled_reason FROM webhook_endpoints") is None
     assert work.scalar("SELECT count(*) FROM webhook_targets") == 0
     assert attempt(work, control, 204).url == OTHER_URL
+
+
+@pytest.mark.parametrize("ends", ["disabled", "deleted"])
+def test_nothing_waits_for_an_endpoint_that_ends_while_a_job_does(work: Work, ends: str) -> None:
+    endpoint_id = add_endpoint(work)
+    ending = threading.Thread(target=end_a_batch, args=[work])
+
+    with work.sessions.begin() as session:
+        if ends == "disabled":
+            endpoints.disable(session, endpoint_id, why="it answered 410")
+        else:
+            endpoints.delete(session, tenant_id=work.tenant_id, endpoint_id=endpoint_id)
+        ending.start()
+        waits = until(lambda: work.scalar(WAITING))
+    ending.join()
+
+    assert waits
+    assert [state for state, _ in states(work)] == ["failed"] * (ends == "disabled")
