@@ -24,7 +24,7 @@ MOST_HOSTS = 200  # of jobs' own URLs, that are targets of their own: a claim lo
 OTHER_HOSTS = "https://(other hosts)"
 
 # To a disabled endpoint it has failed at once: once enabled, it can be asked for again.  FOR SHARE,
-# so that one that is just being disabled or deleted is seen so: what waits for it was given up then.
+# so that one just being disabled or deleted is seen so: what waits for it was given up then.
 _ADD = text("""
     WITH RECURSIVE job AS MATERIALIZED (
         SELECT tenant_id FROM jobs WHERE id = :job_id
