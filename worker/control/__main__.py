@@ -42,6 +42,7 @@ def main() -> None:
 
     def hurry() -> None:
         # At once, for Celery waits for its threads, which would go on until no work is left.
+        worker.desk.close()
         process.end_within(_GRACE, resign=worker.beat.retire)
         worker.beat.drain()
 

@@ -40,6 +40,7 @@ class Desk:
         self._planning, self._finalizing, delivering = (threading.Lock() for _ in range(3))
         self._care = threading.Lock()  # while it is held nothing else is begun
         self._wants_care, self._careful = wants_care, careful
+        self._closed = False
         self._steps: list[Step] = [
             _Gated(plan, self._planning, yields_to=self._care),
             _Gated(finalize, self._finalizing, yields_to=self._care),
@@ -50,8 +51,12 @@ class Desk:
     def work(self) -> None:
         """Go on until nothing waits, or others of this process are at it."""
         # Not any(): every kind gets its turn in each round.
-        while sum([_tried(step) for step in self._steps]):
+        while sum([not self._closed and _tried(step) for step in self._steps]):
             self._doorbell.ring(CONTROL)  # a thread that idles may find more
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._closed = True
 
     def _with_care(self) -> bool:
         """Waits for what is under way, or there would be no such moment as long as others wait."""
