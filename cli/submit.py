@@ -12,6 +12,13 @@ from cli.submit_run import Places, Run
 
 _INTERRUPTED = 130
 
+Priority = Annotated[
+    Literal["bulk", "interactive"], typer.Option(help="interactive goes before all bulk.")
+]
+OnInvalidLine = Annotated[
+    Literal["fail", "skip"], typer.Option(help="Refuse the file, or run its other lines.")
+]
+
 
 def submit(  # noqa: PLR0913 - every option of a command is a parameter of its function
     file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Requests, JSONL.")],
@@ -21,12 +28,8 @@ def submit(  # noqa: PLR0913 - every option of a command is a parameter of its f
     data_dir: DataDir = STANDARD_DIR,
     endpoint: Annotated[str, typer.Option(help="The `url` of its lines.")] = "/v1/chat/completions",
     window: Annotated[str, typer.Option(help="How long it may take, like 24h or 7d.")] = "24h",
-    priority: Annotated[
-        Literal["bulk", "interactive"], typer.Option(help="interactive goes before all bulk.")
-    ] = "bulk",
-    on_invalid_line: Annotated[
-        Literal["fail", "skip"], typer.Option(help="Refuse the file, or run its other lines.")
-    ] = "fail",
+    priority: Priority = "bulk",
+    on_invalid_line: OnInvalidLine = "fail",
     output: Annotated[
         Path | None, typer.Option(file_okay=False, help="A folder; FILE's own if not given.")
     ] = None,
