@@ -4,6 +4,7 @@ Whatever is not named here is a bug: the client learns that it was not its fault
 and the log has the traceback.
 """
 
+import logging
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -35,6 +36,7 @@ from jobs.errors import (
     QuotaExceeded,
     RateLimited,
     RequestRefused,
+    SegmentDamaged,
     StorageUnavailable,
     TokenLimitExceeded,
     TooLarge,
@@ -69,6 +71,8 @@ _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},
     503: {"Retry-After": "2"},
 }
+log = logging.getLogger(__name__)
+
 ROUTING = {404: "unknown_url", 405: "method_not_allowed", 408: "body_timeout"}
 
 
@@ -80,6 +84,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _routing)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(StorageUnavailable, _unavailable)
+    app.add_exception_handler(SegmentDamaged, _damaged)
     for error in DATABASE_AWAY:
         app.add_exception_handler(error, _unavailable)
     app.add_exception_handler(Exception, _bug)
@@ -186,6 +191,15 @@ def _unavailable(_: Request, error: Exception) -> Response:
     part = "storage" if isinstance(error, StorageUnavailable) else "database"
     message = f"The {part} does not answer just now. Send the same request again in a moment."
     return refuse(503, message, code="service_unavailable")
+
+
+def _damaged(_: Request, error: Exception) -> Response:
+    log.error("results cannot be read: %s", error)
+    message = (
+        "The object store has lost some of these results. Once the batch has ended, its files have"
+        " what is whole, and POST …/retry runs the rest again."
+    )
+    return refuse(500, message, code="result_lost")
 
 
 def _bug(_: Request, __: Exception) -> Response:

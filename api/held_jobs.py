@@ -1,6 +1,7 @@
 """A single request's job as its clients read it: waited for, with its result from S3."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
@@ -11,11 +12,13 @@ from starlette.concurrency import run_in_threadpool
 
 from api.schemas.jobs import JobObject
 from api.services import Services
-from jobs import finishing, reading
+from jobs import finishing, reading, segment_objects
 from jobs.doorbell import CONTROL
-from jobs.errors import NotAllowedNow
+from jobs.errors import NotAllowedNow, SegmentDamaged
 from jobs.keys import Caller
 from jobs.models import JobKind
+
+log = logging.getLogger(__name__)
 
 
 async def after_wait(services: Services, caller: Caller, job_id: UUID, *, wait: float) -> JobObject:
@@ -58,7 +61,10 @@ def _has_ended(services: Services, caller: Caller, job_id: UUID) -> bool:
 
 
 def read(services: Services, caller: Caller, job_id: UUID) -> JobObject:
-    """The job with its result, read from S3 while no transaction is open."""
+    """The job with its result, read from S3 while no transaction is open.
+
+    One that the store gives back otherwise than it was written is an error, and is said to be lost.
+    """
     with services.sessions.begin() as session:
         found = reading.get_job(
             session, tenant_id=caller.tenant_id, kind=JobKind.REQUEST, job_id=job_id
@@ -66,5 +72,11 @@ def read(services: Services, caller: Caller, job_id: UUID) -> JobObject:
     place = found.result
     if place is None:
         return JobObject.of(found)
-    line = services.storage.read_range(place.storage_key, place.start, place.length)
+    try:
+        line = segment_objects.read_line(
+            services.storage, place.segment, start=place.start, length=place.length
+        )
+    except SegmentDamaged:
+        log.exception("the result of a job is lost", extra={"job_id": str(job_id)})
+        return JobObject.of(found).without_result()
     return JobObject.of(found, result_line=line)

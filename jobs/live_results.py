@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from jobs import ids
 from jobs.database import Sessions
-from jobs.errors import NotFound, SegmentDamaged
+from jobs.errors import NotFound, ObjectMissing, SegmentDamaged
 from jobs.storage import Storage
 
 MAX_LINES = 1000
@@ -135,7 +135,10 @@ def _read(storage: Storage, segment: _Segment, start: int) -> list[bytes]:
     """The whole lines of one range, which grows until it has one."""
     length, rest = _READ_BYTES, segment.bytes - start
     while True:
-        data = storage.read_range(segment.storage_key, start, min(length, rest))
+        try:
+            data = storage.read_range(segment.storage_key, start, min(length, rest))
+        except ObjectMissing as missing:
+            raise SegmentDamaged(f"{segment.storage_key}: {missing}") from missing
         *lines, _ = data.split(b"\n")
         if lines:
             return lines
@@ -149,7 +152,10 @@ def _behind(segment: _Segment) -> Place:
 
 
 def _index_of(line: bytes) -> int:
-    return ids.index_of(orjson.loads(line)["id"])
+    try:
+        return ids.index_of(orjson.loads(line)["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise SegmentDamaged(f"what lies in a segment is no result: {line[:80]!r}") from error
 
 
 def _named(session: Session, job_id: UUID, lines: Sequence[_Line]) -> list[bytes]:

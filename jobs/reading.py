@@ -17,6 +17,7 @@ from jobs.model_names import no_such_model
 from jobs.models import TERMINAL_STATES, Job, JobKind, Model, Result, Segment
 from jobs.paging import Cursor
 from jobs.queue_places import QueuePlace
+from jobs.segment_objects import SegmentObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class ResultPlace:
-    storage_key: str
+    segment: SegmentObject
     start: int
     length: int
 
@@ -160,8 +161,8 @@ def _result_place(session: Session, job: Job) -> ResultPlace | None:
     if job.kind is not JobKind.REQUEST or job.state not in TERMINAL_STATES:
         return None
     row = session.execute(
-        select(Segment.storage_key, Result.start, Result.length)
+        select(Segment.storage_key, Segment.bytes, Segment.sha256, Result.start, Result.length)
         .join(Segment, Segment.id == Result.segment_id)
         .where(Result.job_id == job.id, Result.index == 0)
     ).first()
-    return None if row is None else ResultPlace(*row)
+    return None if row is None else ResultPlace(SegmentObject(*row[:3]), row.start, row.length)

@@ -31,6 +31,11 @@ def read_whole(storage: Storage, segment: SegmentObject) -> bytes:
     return content
 
 
+def read_line(storage: Storage, segment: SegmentObject, *, start: int, length: int) -> bytes:
+    """One line of a segment that holds little more.  Raises SegmentDamaged."""
+    return checked_line(read_whole(storage, segment)[start : start + length], length)
+
+
 def checked_line(line: bytes, length: int) -> bytes:
     """What was found where a row's line lies: one line of `length` bytes, its line feed the last.
 

@@ -46,6 +46,10 @@ _NEVER_RAN = {
         code="job_expired", message="The job's time was over before it was finished."
     ),
 }
+_LOST = JobError(
+    code="result_lost",
+    message="The object store has lost this job's result. Send the request again.",
+)
 
 
 class JobObject(Named):
@@ -80,6 +84,9 @@ class JobObject(Named):
             "usage": Usage.of(view.counts),
         }
         return cls.model_validate(fields, from_attributes=True)
+
+    def without_result(self) -> "JobObject":
+        return self.model_copy(update={"response": None, "error": _LOST})
 
 
 def _of_row(job: Job) -> dict[str, object]:

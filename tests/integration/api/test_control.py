@@ -9,7 +9,7 @@ import pytest
 
 from api.services import Services
 from tests.fixtures.work import wait_until_nothing_hides_results
-from tests.integration.api.batch_scenes import create, end, finish_rows, run
+from tests.integration.api.batch_scenes import create, end, finish_rows, run, uuid_of
 from tests.integration.api.conftest import Tenant
 
 
@@ -50,6 +50,21 @@ def test_results_are_read_page_by_page_until_done(tenant: Tenant, services: Serv
     assert (ids_of(third), third["object"]) == (["r1"], "list")
     assert (ids_of(last), last["done"]) == ([], True)
     assert first["data"][0]["response"]["body"]["choices"][0]["message"]["content"] == "yes"
+
+
+def test_results_that_the_store_lost_are_said_to_be_lost(
+    tenant: Tenant, services: Services
+) -> None:
+    batch = create(tenant)
+    run(services, tenant, batch, total=1)
+    finish_rows(services, batch, 0)
+    end(services, batch, completed=1, failed=0)
+    services.storage.delete([f"test/{uuid_of(batch).hex}-0"])
+
+    answer = tenant.http.get(f"/v1/batches/{batch['id']}/results")
+
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "result_lost"
 
 
 @pytest.mark.parametrize(

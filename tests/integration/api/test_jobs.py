@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -253,6 +254,32 @@ def test_a_finished_job_cannot_be_cancelled(tenant: Tenant, services: Services) 
     assert answer.status_code == 409
     assert answer.json()["error"]["code"] == "not_allowed_now"
     assert answer.json()["error"]["message"].startswith("This job is completed")
+
+
+LOSSES: dict[str, Callable[[bytes], bytes] | None] = {
+    "a byte changed": lambda line: line.replace(b"hello", b"hallo"),
+    "its end cut off": lambda line: line[:-10],
+    "gone": None,
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_result_that_is_not_as_it_was_written_is_said_to_be_lost(
+    tenant: Tenant, services: Services, loss: str
+) -> None:
+    job, damage = create(tenant), LOSSES[loss]
+    lease = working.claim_one(services, tenant.model)
+    working.answer(services, lease, "hello")
+    key = working.key_of(lease)
+
+    if damage is None:
+        services.storage.delete([key])
+    else:
+        services.storage.put(key, damage(services.storage.read(key)))
+    found = read(tenant, job["id"])
+
+    assert (found["status"], found["response"]) == ("completed", None)
+    assert found["error"]["code"] == "result_lost"
 
 
 def test_a_new_job_rings_its_models_queue(tenant: Tenant, api_broker: Broker) -> None:

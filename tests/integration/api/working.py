@@ -58,8 +58,13 @@ def end_unrun(services: Services, tenant_id: UUID, state: str) -> None:
         session.execute(ended, {"state": state, "tenant_id": tenant_id})
 
 
+def key_of(lease: ShardLease) -> str:
+    """Where the result of a request's job lies."""
+    return f"test/{lease.job_id.hex}"
+
+
 def _end(services: Services, lease: ShardLease, line: bytes, *, ok: bool) -> None:
-    key = f"test/{lease.job_id.hex}"
+    key = key_of(lease)
     services.storage.put(key, line)
     segment = SegmentDraft(
         storage_key=key,

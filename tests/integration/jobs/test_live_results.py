@@ -116,6 +116,25 @@ def test_a_segment_whose_last_line_does_not_end_is_refused(work: Work, storage: 
     assert ids_of(whole) == ["r0"]
 
 
+def test_what_is_no_result_is_not_given_as_one(work: Work, storage: Storage) -> None:
+    job_id = work.add_settled_batch(2, storage=storage)
+    key = str(work.scalar("SELECT storage_key FROM segments"))
+    storage.put(key, storage.read(key).replace(b"{", b"["))
+
+    with pytest.raises(SegmentDamaged, match="no result"):
+        read(work, storage, job_id)
+
+
+def test_a_segment_that_is_gone_is_not_taken_for_a_store_that_is_away(
+    work: Work, storage: Storage
+) -> None:
+    job_id = work.add_settled_batch(2, storage=storage)
+    storage.delete([str(work.scalar("SELECT storage_key FROM segments"))])
+
+    with pytest.raises(SegmentDamaged):
+        read(work, storage, job_id)
+
+
 def test_a_page_ends_when_it_holds_enough_bytes(
     work: Work, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
