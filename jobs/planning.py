@@ -34,6 +34,7 @@ class PlanLease:
     storage_key: str
     bucket: str | None
     etag: str | None
+    sha256: str  # of the file
     retry_of: UUID | None
     reuse_from: UUID | None
     deaths: int  # of those who had planned it before
@@ -95,8 +96,8 @@ _CLAIM = text("""
       FROM next, files f
      WHERE j.id = next.id AND f.id = j.input_file_id
     RETURNING j.id AS job_id, j.attempt, j.owner, j.tenant_id, j.endpoint, j.interactive,
-              j.on_invalid_line, f.storage_key, f.bucket, f.etag, j.retry_of, j.reuse_from,
-              j.deaths
+              j.on_invalid_line, f.storage_key, f.bucket, f.etag, f.sha256, j.retry_of,
+              j.reuse_from, j.deaths
 """)
 
 _CLEAR = text("DELETE FROM requests WHERE job_id = :job_id")

@@ -104,13 +104,18 @@ class Planner:
 
     def _chunks(self, lease: PlanLease) -> Iterator[bytes]:
         """The file's bytes.  A store that has no such object, or keeps it from us, ends the batch:
-        it would say so until the window ends.  One that is down does not."""
-        bucket = self._storage.within(lease.bucket)
+        it would say so until the window ends.  One that is down does not.  Raises FileChanged at
+        the end if they are not those that were stored: some of its lines may be missing."""
+        bucket, sha256 = self._storage.within(lease.bucket), hashlib.sha256()
         try:
-            yield from bucket.stream(lease.storage_key, etag=lease.etag)
+            for chunk in bucket.stream(lease.storage_key, etag=lease.etag):
+                sha256.update(chunk)
+                yield chunk
         except ObjectRefused as refusal:
             message = f"The batch's input file cannot be read: {refusal}"
             raise BatchRefused("file_unavailable", message) from refusal
+        if sha256.hexdigest() != lease.sha256:
+            raise FileChanged("The bytes of the batch's input file changed. Upload it again.")
 
     def _packs_of(self, draft: Draft, window: Window) -> Iterator[Pack]:
         draft.count(window)

@@ -1,6 +1,7 @@
-"""Of an input that the store lost, cut short or changed nothing is run: its shard waits, and after
-an hour its rows are named and the batch ends."""
+"""Of an input that the store lost, cut short or changed nothing is run: a batch whose file it is
+fails, a shard waits, and after an hour its rows are named and the batch ends."""
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -26,7 +27,7 @@ def without_its_last_line(data: bytes) -> bytes:
 
 
 def with_another_question(data: bytes) -> bytes:
-    return data.replace(b'"content":"hi', b'"content":"hj', 1)
+    return re.sub(rb'("content": ?)"hi', rb'\1"hj', data, count=1)
 
 
 DAMAGES = [without_its_last_line, with_another_question, None]
@@ -125,3 +126,17 @@ def test_a_shard_of_a_cancelled_batch_whose_input_is_damaged_is_cancelled(
     bench.custody.set_aside(lease)
 
     assert work.shard_states(job_id) == ["cancelled"]
+
+
+@pytest.mark.law("P23")
+@pytest.mark.parametrize("damage", [without_its_last_line, with_another_question])
+def test_a_file_that_the_store_changed_fails_its_batch(
+    work: Work, pipeline: Pipeline, damage: Damage
+) -> None:
+    job_id = pipeline.submit(input_line("a") + b"\n" + input_line("b"))
+    ruin(pipeline, str(work.scalar("SELECT storage_key FROM files")), damage)
+
+    pipeline.plan()
+
+    assert work.job_state(job_id) == "failed"
+    assert work.scalar("SELECT errors->0->>'code' FROM jobs") == "file_changed"

@@ -64,8 +64,8 @@ def plan(
     on_invalid_line: OnInvalidLine = OnInvalidLine.FAIL,
 ) -> Any:
     """Plan one file; returns its job's row."""
-    storage.put("file", "\n".join(lines).encode())
-    job_id = work.add_batch("file", on_invalid_line=on_invalid_line)
+    storage.put("file", content := "\n".join(lines).encode())
+    job_id = work.add_batch("file", content, on_invalid_line=on_invalid_line)
     assert planner.plan_next()
     with work.sessions() as session:
         query = text("SELECT * FROM jobs WHERE id = :id")
@@ -228,7 +228,7 @@ def test_skip_fails_when_no_line_is_good(work: Work, storage: Storage, planner: 
 
 def test_a_second_plan_starts_from_nothing(work: Work, storage: Storage, planner: Planner) -> None:
     storage.put("file", line("a").encode())
-    work.add_batch("file")
+    work.add_batch("file", line("a").encode())
     dead = work.add_worker(kind=WorkerKind.CONTROL)
     lease = work.claim_plan(dead)
     with work.sessions.begin() as session:
@@ -279,7 +279,7 @@ def add_reference(
     """A batch whose file is the object `in.jsonl` of another bucket."""
     found = outside.find("in.jsonl")
     assert found is not None
-    job_id = work.add_batch("in.jsonl", on_invalid_line=on_invalid_line)
+    job_id = work.add_batch("in.jsonl", outside.read("in.jsonl"), on_invalid_line=on_invalid_line)
     with work.sessions.begin() as session:
         pin = text("UPDATE files SET bucket = :bucket, etag = :etag")
         session.execute(pin, {"bucket": outside.bucket, "etag": found.etag})
