@@ -95,6 +95,29 @@ def test_another_attempt_keeps_the_id_and_the_bytes(work: Work, secrets: Secrets
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
 
 
+def test_webhooks_that_cannot_be_signed_keep_no_thread_from_those_that_can(
+    work: Work, secrets: Secrets
+) -> None:
+    unreadable = text("UPDATE webhook_endpoints SET secret = 'of another key'")
+    with receiving() as receiver:
+        add_endpoint(work)
+        with work.sessions.begin() as session:
+            session.execute(unreadable)
+        end_a_batch(work, receiver.url)
+        sending = sender(work, secrets)
+
+        attempts = [sending.deliver_next() for _ in range(3)]
+        receiver.next(timeout=DEADLINE)
+
+    assert attempts == [True, True, False]
+    with work.sessions() as session:
+        query = text("SELECT state, last_error FROM deliveries ORDER BY endpoint_id NULLS FIRST")
+        assert [tuple(row) for row in session.execute(query)] == [
+            ("delivered", None),
+            ("pending", "internal error"),
+        ]
+
+
 @pytest.mark.parametrize("status", [400, 500])
 def test_an_answer_that_is_no_2xx_is_tried_again(work: Work, secrets: Secrets, status: int) -> None:
     with answering(status) as url:
