@@ -126,8 +126,12 @@ class DropWatch:
         with self._sessions() as session:
             ended = drops.ended(session, limit=_MAX_TOLD)
         for each in ended:
-            if each.newest:
-                self._tidy_beside(each)
+            try:
+                if each.newest:
+                    self._tidy_beside(each)
+            except StorageUnavailable as error:  # one bucket may be slow, and others not
+                log.warning("%s is settled by a later round: %s", each.location, error)
+                continue
             with self._sessions.begin() as session:
                 drops.settle(session, each.job_id)
 
