@@ -20,6 +20,7 @@ SizeName: TypeAlias = Literal[
     "memory_fraction",
     "kv_cache_bytes",
     "block_size",
+    "threads",
 ]
 SIZES: dict[SizeName, tuple[type, str]] = {
     "max_model_len": (int, "tokens of prompt and completion together"),
@@ -28,6 +29,7 @@ SIZES: dict[SizeName, tuple[type, str]] = {
     "memory_fraction": (float, "of the card's memory, for weights, KV and activations"),
     "kv_cache_bytes": (int, "of KV, instead of what memory_fraction leaves"),
     "block_size": (int, "tokens of a KV block"),
+    "threads": (int, "that compute on a CPU, instead of one for each CPU that may be used"),
 }
 
 

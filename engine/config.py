@@ -32,6 +32,7 @@ class EngineSettings(TypedDict, total=False):
     kv_cache_bytes: default: what `memory_fraction` of the card leaves beside the weights; on a CPU
         a share of the memory that is free
     block_size: tokens of a KV block
+    threads: that compute on a CPU; default: the CPUs that this process may use, see `container`
     deterministic: refuse to start where a request's tokens could depend on what shares its steps
     """
 
@@ -43,6 +44,7 @@ class EngineSettings(TypedDict, total=False):
     kv_cache_bytes: int | None
     memory_fraction: float
     block_size: int
+    threads: int | None
     deterministic: bool
 
 

@@ -21,7 +21,13 @@ from engine.models.decoder import Decoder
 from engine.models.registry import load_model
 from engine.opening import open_model
 from engine.prefix_tree import PrefixTree
-from engine.resolving import kv_bytes_per_token, resolve_config, resolve_device, resolve_dtype
+from engine.resolving import (
+    kv_bytes_per_token,
+    refuse_sizes,
+    resolve_config,
+    resolve_device,
+    resolve_dtype,
+)
 from engine.scheduler import Scheduler
 from engine.sequence_blocks import SequenceBlocks
 from engine.sliding_window import SlidingWindow
@@ -46,6 +52,7 @@ def load_engine(
     Raises ModelUnusable, with one sentence for a person, if the checkpoint is missing, truncated,
     pickled or of an unknown architecture, or if the settings cannot be met.
     """
+    refuse_sizes(settings)
     device, dtype = _settle_device(settings)
     checkpoint, tokenizer = open_model(model)
     give_back_freed_memory()
@@ -90,8 +97,7 @@ def _settle_device(settings: EngineSettings) -> tuple[torch.device, torch.dtype]
     device = resolve_device(settings)
     dtype = resolve_dtype(settings, device)
     if device.type == "cpu":
-        # PyTorch has been told already if there should be fewer, as by OMP_NUM_THREADS.
-        torch.set_num_threads(min(torch.get_num_threads(), usable_cpus()))
+        torch.set_num_threads(settings.get("threads") or usable_cpus())
     return device, dtype
 
 

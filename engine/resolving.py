@@ -49,7 +49,6 @@ def resolve_config(
     settings: EngineSettings, shape: ModelShape, *, device: torch.device, dtype: torch.dtype
 ) -> EngineConfig:
     """Called with the weights loaded.  Raises ModelUnusable if `max_model_len` cannot fit."""
-    _refuse_sizes(settings)
     max_num_seqs, max_num_batched_tokens = STEP_SIZES[device.type]
     max_num_seqs = settings.get("max_num_seqs") or max_num_seqs
     max_num_batched_tokens = settings.get("max_num_batched_tokens") or max(
@@ -80,13 +79,15 @@ def resolve_config(
     )
 
 
-def _refuse_sizes(settings: EngineSettings) -> None:
+def refuse_sizes(settings: EngineSettings) -> None:
+    """Raises ModelUnusable for a number that no setting can have."""
     sizes = {
         "max_model_len": settings.get("max_model_len"),
         "max_num_seqs": settings.get("max_num_seqs"),
         "max_num_batched_tokens": settings.get("max_num_batched_tokens"),
         "kv_cache_bytes": settings.get("kv_cache_bytes"),
         "block_size": settings.get("block_size"),
+        "threads": settings.get("threads"),
     }
     for name, size in sizes.items():
         if size is not None and size < 1:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from engine import ModelUnusable, load_engine
+from engine.container import usable_cpus
 from tests.integration.engine.running import load
 
 
@@ -39,6 +40,17 @@ def test_startup_says_what_every_setting_became(tiny_model_dir):
     ]
 
 
+def test_threads_are_as_many_as_asked_for_or_usable(tiny_model_dir):
+    usable = usable_cpus()
+
+    load(tiny_model_dir, threads=usable + 1)
+    asked = torch.get_num_threads()
+    load(tiny_model_dir)
+
+    assert asked == usable + 1
+    assert torch.get_num_threads() == usable
+
+
 def test_max_model_len_defaults_to_what_fits(tiny_model_dir):
     lines: list[str] = []
 
@@ -55,6 +67,7 @@ def test_max_model_len_defaults_to_what_fits(tiny_model_dir):
         ({"kv_cache_bytes": 100}, "room for no block"),
         ({"max_num_seqs": 8, "max_num_batched_tokens": 4}, "4 is less than max_num_seqs 8"),
         ({"max_num_seqs": 0}, "max_num_seqs must be at least 1, not 0"),
+        ({"threads": 0}, "threads must be at least 1, not 0"),
         ({"block_size": -16}, "block_size must be at least 1, not -16"),
         ({"memory_fraction": 1.5}, "memory_fraction must be .* at most 1, not 1.5"),
         ({"device": "abacus"}, "'abacus' is none of auto, cpu, cuda"),
