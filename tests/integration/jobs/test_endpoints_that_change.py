@@ -26,11 +26,6 @@ from tests.fixtures.endpoints import (
 from tests.fixtures.until import until
 from tests.fixtures.work import Work
 
-WAITING = """
-    SELECT count(*) FROM pg_stat_activity
-     WHERE datname = current_database() AND wait_event_type = 'Lock'
-"""
-
 
 @pytest.fixture
 def control(work: Work) -> UUID:
@@ -151,7 +146,7 @@ def test_nothing_waits_for_an_endpoint_that_ends_while_a_job_does(work: Work, en
         else:
             endpoints.delete(session, tenant_id=work.tenant_id, endpoint_id=endpoint_id)
         ending.start()
-        waits = until(lambda: work.scalar(WAITING))
+        waits = until(work.waits_for_lock)
     ending.join()
 
     assert waits

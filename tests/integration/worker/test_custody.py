@@ -1,7 +1,6 @@
 """What a worker lets go of it computes no more, whatever is under way."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import text
@@ -10,18 +9,6 @@ from tests.fixtures.pipeline import Pipeline, input_line
 from tests.fixtures.until import until
 from tests.fixtures.work import Work
 from tests.integration.worker.bench import Bench
-
-WAITING = """
-    SELECT count(*) FROM pg_stat_activity
-     WHERE datname = current_database() AND wait_event_type = 'Lock'
-"""
-
-
-@pytest.fixture
-def bench(pipeline: Pipeline, broker_url: str) -> Iterator[Bench]:
-    bench = Bench(pipeline, broker_url)
-    yield bench
-    bench.stop()
 
 
 @pytest.mark.law("P2")
@@ -38,7 +25,7 @@ def test_a_shard_that_is_handed_back_while_it_is_started_is_not_computed(
     with work.sessions.begin() as session:
         session.execute(lock, {"id": job_id})
         handing_back.start()
-        assert until(lambda: work.scalar(WAITING) == 1)  # and so it has told the engine already
+        assert until(work.waits_for_lock)  # and so it has told the engine already
         bench.runner.start(lease)
     handing_back.join()
 

@@ -2,7 +2,7 @@
 fails, a shard waits, and after an hour its rows are named and the batch ends."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -31,13 +31,6 @@ def with_another_question(data: bytes) -> bytes:
 
 
 DAMAGES = [without_its_last_line, with_another_question, None]
-
-
-@pytest.fixture
-def bench(pipeline: Pipeline, broker_url: str) -> Iterator[Bench]:
-    bench = Bench(pipeline, broker_url)
-    yield bench
-    bench.stop()
 
 
 def look(work: Work, bench: Bench) -> None:

@@ -13,11 +13,6 @@ from tests.fixtures.work import Work, custom_ids
 from tests.integration.worker.drops.scene import Run, batches, fail_with, line
 from worker.control.drops import DropWatch
 
-WAITING = """
-    SELECT count(*) FROM pg_stat_activity
-     WHERE datname = current_database() AND wait_event_type = 'Lock'
-"""
-
 
 def test_each_version_of_an_object_runs_once(
     work: Work, watch: DropWatch, outside: Storage
@@ -133,7 +128,7 @@ def test_a_new_version_and_the_cut_of_the_old_one_do_not_wait_for_each_other(
     with work.sessions.begin() as cutting:
         job_leases.hold(cutting, lease, JobState.VALIDATING)
         looking.start()
-        waits = until(lambda: work.scalar(WAITING))
+        waits = until(work.waits_for_lock)
         quotas.admit_planned(cutting, tenant_id=work.tenant_id, job_id=lease.job_id, tokens=1)
     looking.join()
 
