@@ -38,6 +38,8 @@ def owner_of(key: str) -> Owner | None:
     return None
 
 
+# What rows name is looked up once for all of the keys: a search for each would read as many times
+# over whatever an ended batch has of shards and segments.
 _ORPHANS = text("""
     SELECT k.key
       FROM unnest(CAST(:keys AS text[]), CAST(:kinds AS text[]), CAST(:ids AS uuid[]))
@@ -47,9 +49,11 @@ _ORPHANS = text("""
            WHEN 'file' THEN NOT EXISTS (SELECT 1 FROM files WHERE id = k.id)
            WHEN 'part' THEN NOT EXISTS (SELECT 1 FROM upload_parts WHERE id = k.id)
            ELSE NOT EXISTS (SELECT 1 FROM jobs WHERE id = k.id AND finished_at IS NULL)
-                AND NOT EXISTS (SELECT 1 FROM segments
-                                 WHERE job_id = k.id AND storage_key = k.key)
-                AND NOT EXISTS (SELECT 1 FROM shards WHERE job_id = k.id AND input_key = k.key)
+                AND k.key NOT IN (SELECT storage_key FROM segments
+                                   WHERE job_id = ANY (CAST(:ids AS uuid[]))
+                                     AND storage_key = ANY (CAST(:keys AS text[])))
+                AND k.key NOT IN (SELECT DISTINCT input_key FROM shards
+                                   WHERE input_key = ANY (CAST(:keys AS text[])))
                 AND NOT EXISTS (SELECT 1 FROM jobs j
                                   JOIN files f ON f.id IN (j.output_file_id, j.error_file_id)
                                  WHERE j.id = k.id AND f.storage_key = k.key)

@@ -15,6 +15,7 @@ from worker.control import orphans as collecting
 from worker.control.orphans import OrphanCollector
 
 NO_AGE = timedelta()
+MANY_SHARDS = 5_000
 
 
 @pytest.fixture
@@ -56,6 +57,24 @@ def test_what_crashed_attempts_left_of_an_ended_batch_goes_and_what_rows_name_st
     assert keys(storage) == named
     assert len(pipeline.output(job_id)) == 2
     assert len(pipeline.errors(job_id)) == 1
+
+
+def test_a_page_of_keys_costs_one_look_at_the_shards_however_many_it_has(work: Work) -> None:
+    folder = batch_folder(work, work.add_planned_batch([1] * MANY_SHARDS))
+    with work.sessions.begin() as session:
+        session.execute(text("UPDATE jobs SET state = 'completed', finished_at = now()"))
+    page = [f"{folder}/in/0-{n}.jsonl" for n in range(50)]
+    rows_read = text("""
+        SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'shards'
+    """)
+
+    with work.sessions() as session:
+        session.execute(text("SET LOCAL work_mem = '64kB'"))  # as a million shards to as many MB
+        found = orphans.among(session, page)
+        read = session.scalar(rows_read)
+
+    assert found == page
+    assert read <= MANY_SHARDS
 
 
 def again(work: Work, storage: Storage) -> OrphanCollector:
