@@ -25,6 +25,7 @@ _TIMEOUTS = {"connect": 5.0, "write": 5.0, "read": 15.0, "pool": 5.0}  # seconds
 _WHOLE_ATTEMPT = 15.0  # seconds, however slowly the endpoint drips
 _LOOKUPS = 64  # at once: those of the attempts under way, and of many that have gone away
 _MAX_ANSWER = 4096  # bytes; more of an answer is not read
+_MAX_REASON = 200  # characters of why an endpoint could not be asked
 _USER_AGENT = "Gristmill-Webhooks/1"
 _MAX_DIGITS = 9  # of a Retry-After in seconds
 
@@ -72,7 +73,9 @@ class WebhookSender:
             return self._post(lease)
         except AddressRefused as refusal:
             return Outcome(None, str(refusal))
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        except (httpcore.NetworkError, httpcore.TimeoutException) as error:
+            return Outcome(None, f"{type(error).__name__}: {error}"[:_MAX_REASON].rstrip(": "))
+        except httpcore.ProtocolError as error:  # whose text quotes the answer
             return Outcome(None, type(error).__name__)
         except httpcore.UnsupportedProtocol:
             return Outcome(None, "the URL is neither http nor https")

@@ -201,7 +201,34 @@ def test_nobody_listening_is_tried_again(work: Work, secrets: Secrets) -> None:
 
     sender(work, secrets).deliver_next()
 
-    assert outcome(work) == ("pending", None, "ConnectError")
+    state, status, why = outcome(work)
+    assert (state, status) == ("pending", None)
+    assert why is not None
+    assert why.startswith("ConnectError: ")
+    assert "refused" in why
+
+
+def test_an_answer_that_is_not_http_is_not_repeated_to_the_tenant(
+    work: Work, secrets: Secrets
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        end_a_batch(work, f"http://127.0.0.1:{port}/hook")
+        answering_once = Thread(target=_say, args=(server, b"SSH-2.0 secret\r\n\r\n"))
+        answering_once.start()
+
+        sender(work, secrets).deliver_next()
+        answering_once.join()
+
+    assert outcome(work) == ("pending", None, "RemoteProtocolError")
+
+
+def _say(server: socket.socket, answer: bytes) -> None:
+    client, _ = server.accept()
+    with client:
+        client.sendall(answer)
+        while client.recv(2**16):  # what comes unread would reset the connection
+            pass
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
@@ -246,7 +273,10 @@ def test_an_attempt_ends_however_slowly_the_endpoint_drips(
         end_a_batch(work, url)
         sender(work, secrets).deliver_next()
 
-    assert outcome(work) == ("pending", None, "ReadTimeout")
+    state, status, why = outcome(work)
+    assert (state, status) == ("pending", None)
+    assert why is not None
+    assert why.startswith("ReadTimeout: ")
 
 
 def test_with_nothing_due_there_is_nothing_to_do(work: Work, secrets: Secrets) -> None:
