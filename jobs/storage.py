@@ -177,6 +177,7 @@ class Storage:
                 # The stubs want each key in a type that exists only while types are checked.
                 answer = self._s3.delete_objects(Bucket=self.bucket, Delete={"Objects": page})  # type: ignore[typeddict-item]
                 kept |= {each["Key"]: each.get("Code", "") for each in answer.get("Errors", ())}
+        kept = {key: code for key, code in kept.items() if code != "NoSuchKey"}
         if kept:
             raise NotDeleted(frozenset(kept), why=", ".join(sorted(set(kept.values()))))
 

@@ -21,6 +21,7 @@ from worker.control.orphans import OrphanCollector
 from worker.control.purge import purge
 
 _DONE = re.compile(rb"<Deleted>(<Key>[^<]*kept</Key>)</Deleted>")
+_GONE = re.compile(rb"<Deleted>(<Key>[^<]*</Key>)</Deleted>")
 
 
 def refused(answer: bytes) -> bytes:
@@ -46,6 +47,17 @@ def test_a_deletion_names_what_the_store_keeps_and_the_rest_is_gone(keeping: Sto
 
     assert refusal.value.keys == {"b-kept", "d-kept"}
     assert keeping.find("a") is keeping.find("c") is None
+
+
+def not_there(answer: bytes) -> bytes:
+    """How some stores answer of a key that they do not have; a name space makes room for it."""
+    shorter = re.sub(rb' xmlns="[^"]*"', b"", answer)
+    return _GONE.sub(rb"<Error>\1<Code>NoSuchKey</Code></Error>", shorter).ljust(len(answer))
+
+
+def test_what_is_not_there_is_gone(storage_settings: StorageSettings) -> None:
+    with changed(storage_settings, answered=not_there) as settings:
+        Storage(settings).delete(["never-was"])
 
 
 def test_files_that_the_store_keeps_are_asked_for_again_and_hide_no_other(
