@@ -32,6 +32,7 @@ _NOT_FINITE = Refusal(
     "logits_not_finite",
     "The model gave NaN or infinity for this request's next token: its weights are damaged, or its "
     "numbers exceed the precision that it runs in.",
+    ours=True,
 )
 
 
@@ -161,7 +162,7 @@ class Engine:
             )
         except Exception:  # whatever one request holds, it must not stop the others
             log.exception("request not begun", extra={"request_id": request.request_id})
-            return Refusal("internal_error", "The request could not be begun.")
+            return Refusal("internal_error", "The request could not be begun.", ours=True)
         self._live[request.request_id] = live
         self._scheduler.add(live.seq)
         if request.deadline is not None:
@@ -196,7 +197,7 @@ class Engine:
             live.error = _too_complex(refusal)
         except Exception:  # as in `_has_ended`
             log.exception("token not drawn", extra={"request_id": seq.request_id})
-            live.error = Refusal("internal_error", "The next token could not be chosen.")
+            live.error = Refusal("internal_error", "The next token could not be chosen.", ours=True)
         return GREEDY
 
     def _break(self, seq: TokenSequence) -> None:
@@ -239,7 +240,7 @@ class Engine:
 
     def _fail(self, live: LiveRequest) -> None:
         log.exception("completion failed", extra={"request_id": live.request.request_id})
-        live.error = Refusal("internal_error", "The completion could not be read.")
+        live.error = Refusal("internal_error", "The completion could not be read.", ours=True)
 
 
 def _shared_beginning(prompts: Sequence[list[int]]) -> list[int]:

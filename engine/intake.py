@@ -59,7 +59,7 @@ class Intake:
             return self._refuse(request) or self._read(request)
         except Exception:  # whatever one request holds, it must not stop the others
             log.exception("request not read", extra={"request_id": request.request_id})
-            return Refusal("internal_error", "The request could not be read.")
+            return Refusal("internal_error", "The request could not be read.", ours=True)
 
     def _refuse(self, request: Request) -> Refusal | None:
         params = request.params

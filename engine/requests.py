@@ -89,11 +89,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why one request was not computed.  `param` names the field at fault, where there is one."""
+    """Why one request was not computed.  `param` names the field at fault, where there is one;
+    `ours`: none is, the engine or its model failed."""
 
     code: str
     message: str
     param: str | None = None
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,12 @@ def refused(job_id: UUID, index: int, *, custom_id: str | None, error: BodyRefus
     return _result_line(job_id, index, custom_id=custom_id, status=400, body={"error": detail})
 
 
+def broke(job_id: UUID, index: int, *, custom_id: str | None, code: str, message: str) -> bytes:
+    """The error line of a request that the endpoint failed at, for no fault of the request's."""
+    detail = {"message": message, "type": "server_error", "param": None, "code": code}
+    return _result_line(job_id, index, custom_id=custom_id, status=500, body={"error": detail})
+
+
 def never_ran(job_id: UUID, index: int, *, custom_id: str | None, code: str, message: str) -> bytes:
     """The error line of a request that has no response."""
     return _dump(

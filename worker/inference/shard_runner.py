@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from engine.requests import Completion, Request
+from engine.requests import Completion, Refusal, Request
 from jobs import ids, lines, metrics, results, shard_inputs
 from jobs.database import Sessions
 from jobs.errors import BodyRefused
@@ -150,8 +150,7 @@ class _ShardRun:
         completions = asked.in_order()
         errors = [each.error for each in completions if each.error is not None]
         if errors:
-            error = BodyRefused(errors[0].message, param=errors[0].param, code=errors[0].code)
-            self._refuse(asked.row, error)
+            self._end(asked.row, errors[0])
             return
         self._finish(asked.row, answer_of(completions))
 
@@ -172,6 +171,15 @@ class _ShardRun:
                 output_tokens=answer.output_tokens,
             ),
         )
+
+    def _end(self, row: InputRow, error: Refusal) -> None:
+        """With the engine's word instead of an answer."""
+        if not error.ours:
+            self._refuse(row, BodyRefused(error.message, param=error.param, code=error.code))
+            return
+        said = {"code": error.code, "message": error.message}
+        line = lines.broke(self._lease.job_id, row.index, custom_id=row.custom_id, **said)
+        self._writer.add(self._output, FinishedRow(row.index, False, line))
 
     def _refuse(self, row: InputRow, refusal: BodyRefused) -> None:
         line = lines.refused(self._lease.job_id, row.index, custom_id=row.custom_id, error=refusal)
