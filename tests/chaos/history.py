@@ -73,6 +73,7 @@ _JOB_STEPS = {
     ("finalizing", "completed"),
     ("finalizing", "cancelled"),
     ("finalizing", "expired"),
+    ("finalizing", "failed"),
 }
 _TERMINAL = {
     "shards": {"done", "cancelled", "split"},
