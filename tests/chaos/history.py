@@ -47,7 +47,7 @@ CREATE OR REPLACE TRIGGER record_theft AFTER UPDATE ON shards
 """
 
 # As docs/architecture.md draws them; a row may also change and keep its state.
-_SHARD_STEPS = {
+SHARD_STEPS = {
     ("queued", "leased"),
     ("queued", "cancelled"),
     ("leased", "done"),
@@ -59,7 +59,7 @@ _SHARD_STEPS = {
     ("suspect", "done"),
     ("suspect", "cancelled"),
 }
-_JOB_STEPS = {
+JOB_STEPS = {
     ("queued", "validating"),
     ("queued", "stopping"),
     ("validating", "in_progress"),
@@ -95,7 +95,7 @@ def check(stack: FaultStack) -> None:
     assert steps
     for kind, row_id, old, new, old_attempt, new_attempt in steps:
         step = f"{kind} {row_id}: {old} at {old_attempt} to {new} at {new_attempt}"
-        drawn = _SHARD_STEPS if kind == "shards" else _JOB_STEPS
+        drawn = SHARD_STEPS if kind == "shards" else JOB_STEPS
         assert old == new or (old, new) in drawn, f"I11, {step}"
         assert old == new or old not in _TERMINAL[kind], f"I1, {step}"
         assert new_attempt >= old_attempt, f"I2, {step}"
