@@ -115,13 +115,14 @@ _ALONE = text("UPDATE shards SET alone = true" + _FENCE)
 _COMPLETE = text("UPDATE shards SET state = 'done', owner = NULL" + _FENCE)
 
 # FOR SHARE of the job first (locks go in the order jobs, shards): a cancel that commits in between
-# would leave a queued shard in a stopping job.
+# would leave a queued shard in a stopping job.  Who had it did not find its input damaged: if the
+# next one does, its hour begins anew.
 _JOB_STATE = text("SELECT state FROM jobs WHERE id = :job_id FOR SHARE")
 _HAND_BACK = text(
     """
     UPDATE shards
        SET state = CASE WHEN :running THEN 'queued' ELSE 'cancelled' END::shard_state,
-           owner = NULL, alone = false, not_before = now() + :after
+           owner = NULL, alone = false, not_before = now() + :after, damaged_since = NULL
 """
     + _FENCE
 )

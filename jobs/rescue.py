@@ -65,6 +65,7 @@ _RESCUE_SHARDS = text("""
     UPDATE shards s
        SET owner = NULL,
            alone = false,
+           damaged_since = NULL,
            crashes = crashes + held.died::int,
            solo = solo OR crashes + held.died::int >= 2,
            deaths_alone = deaths_alone + (alone AND held.died)::int,

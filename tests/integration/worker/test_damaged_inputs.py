@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from jobs import earlier
+from jobs.leases import ShardLease
 from tests.fixtures.passing_time import pass_time
 from tests.fixtures.pipeline import Pipeline, input_line
 from tests.fixtures.until import until
@@ -17,6 +18,7 @@ from tests.integration.worker.bench import Bench
 from worker.control.finalizer import Finalizer
 
 Damage = Callable[[bytes], bytes]
+LetGo = Callable[[Work, ShardLease], None]
 
 A_SHARD_OF_ITS_OWN = 200_000  # tokens
 AN_OBJECT_OF_ITS_OWN = "hi" * 300_000
@@ -28,6 +30,15 @@ def without_its_last_line(data: bytes) -> bytes:
 
 def with_another_question(data: bytes) -> bytes:
     return re.sub(rb'("content": ?)"hi', rb'\1"hj', data, count=1)
+
+
+def lets_go(work: Work, lease: ShardLease) -> None:
+    assert work.hand_back(lease)
+
+
+def dies(work: Work, lease: ShardLease) -> None:
+    work.kill(lease.owner)
+    assert work.rescue().died == 1
 
 
 DAMAGES = [without_its_last_line, with_another_question, None]
@@ -105,6 +116,27 @@ def test_requests_that_stay_lost_for_an_hour_are_named_and_the_batch_ends(
     (error,) = pipeline.errors(job_id)
     assert (error["custom_id"], error["error"]["code"]) == ("b", "result_lost")
     assert to_retry == {1}
+
+
+@pytest.mark.parametrize("let_go", [lets_go, dies])
+def test_a_shard_that_was_whole_meanwhile_has_an_hour_again(
+    work: Work, pipeline: Pipeline, bench: Bench, let_go: LetGo
+) -> None:
+    job_id = pipeline.submit(input_line("a"))
+    pipeline.plan()
+    whole = pipeline.storage.read(last_input(work))
+    ruin(pipeline, last_input(work), None)
+    look(work, bench)
+    pipeline.storage.put(last_input(work), whole)
+    pass_time(work.sessions, timedelta(minutes=2))
+    (begun,) = work.claim(work.add_worker())
+    let_go(work, begun)
+    pass_time(work.sessions, timedelta(hours=2))
+    ruin(pipeline, last_input(work), None)
+
+    look(work, bench)
+
+    assert work.shard_states(job_id) == ["queued"]
 
 
 def test_a_shard_of_a_cancelled_batch_whose_input_is_damaged_is_cancelled(
