@@ -38,9 +38,9 @@ log = logging.getLogger(__name__)
 _WINDOWS_AT_ONCE = 2  # one is copied while the next is fetched
 _SEGMENTS_AT_ONCE = 4  # being fetched
 
-# Of processes, before the job is given up: half a day of tries, for the results are there, and what
-# the finalizers die of may be the machine's fault and be put right.
-_MOST_DEATHS = 24
+# Of processes, before the job is given up: a week of tries, for the results are there, and what the
+# finalizers die of may be the machine's fault and be put right.
+_MOST_DEATHS = 180
 _FINALIZER_LOST = (
     f"{_MOST_DEATHS} processes that were writing this batch's files died. Its results can be read"
     " with GET /v1/batches/{batch_id}/results, or be taken by a new batch with 'reuse_from'."
