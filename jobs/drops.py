@@ -156,28 +156,30 @@ def take(session: Session, drop: Drop, new: NewFile) -> bool:
     return True
 
 
+# Of each folder, so that one whose bucket cannot be written hides no other's.
 _ENDED = text("""
-    SELECT d.bucket, o.key, o.job_id, j.state, coalesce(j.errors, '[]') AS errors,
+    SELECT d.bucket, e.key, e.job_id, e.state, coalesce(e.errors, '[]') AS errors,
            NOT EXISTS (SELECT 1 FROM drop_objects v
-                        WHERE v.drop_id = o.drop_id AND v.key = o.key
-                          AND v.created_at > o.created_at) AS newest,
+                        WHERE v.drop_id = d.id AND v.key = e.key
+                          AND v.created_at > e.created_at) AS newest,
            NOT EXISTS (SELECT 1 FROM drop_objects v
-                        WHERE v.drop_id = o.drop_id AND v.key = o.key
-                          AND v.created_at < o.created_at) AS first,
-           ARRAY (SELECT CASE f.id WHEN j.output_file_id THEN 'output' ELSE 'error' END
+                        WHERE v.drop_id = d.id AND v.key = e.key
+                          AND v.created_at < e.created_at) AS first,
+           ARRAY (SELECT CASE f.id WHEN e.output_file_id THEN 'output' ELSE 'error' END
                     FROM files f
-                   WHERE f.id IN (j.output_file_id, j.error_file_id) AND f.bucket = d.bucket)
+                   WHERE f.id IN (e.output_file_id, e.error_file_id) AND f.bucket = d.bucket)
            AS written
-      FROM drop_objects o
-      JOIN drops d ON d.id = o.drop_id
-      JOIN jobs j ON j.id = o.job_id
-     WHERE o.settled_at IS NULL AND j.finished_at IS NOT NULL
-     LIMIT :limit
+      FROM (SELECT o.drop_id, o.key, o.created_at, o.job_id, j.state, j.errors, j.output_file_id,
+                   j.error_file_id, row_number() OVER (PARTITION BY o.drop_id) AS place
+              FROM drop_objects o JOIN jobs j ON j.id = o.job_id
+             WHERE o.settled_at IS NULL AND j.finished_at IS NOT NULL) e
+      JOIN drops d ON d.id = e.drop_id
+     WHERE e.place <= :limit
 """)
 
 
 def ended(session: Session, *, limit: int) -> list[EndedObject]:
-    """Objects whose batch has ended, until they are settled."""
+    """Objects whose batch has ended, until they are settled: so many of each folder."""
     return [
         EndedObject(
             Location(row.bucket, row.key),

@@ -31,7 +31,7 @@ _PAGE = 1000
 # Of one folder in one round, so that none waits for another's thousands, or for its gigabytes.
 _MAX_TAKEN = 100
 _MAX_READ = 2**30  # bytes, and the file that goes beyond
-_MAX_TOLD = 100
+_MAX_TOLD = 100  # of one folder in one round
 _REST = 60.0  # seconds, of a folder whose tenant has no room for what was read
 
 
@@ -125,12 +125,16 @@ class DropWatch:
     def _tell(self) -> None:
         with self._sessions() as session:
             ended = drops.ended(session, limit=_MAX_TOLD)
+        away = set[str]()  # one bucket may be slow, and others not
         for each in ended:
+            if each.location.bucket in away:
+                continue
             try:
                 if each.newest:
                     self._tidy_beside(each)
-            except StorageUnavailable as error:  # one bucket may be slow, and others not
+            except StorageUnavailable as error:
                 log.warning("%s is settled by a later round: %s", each.location, error)
+                away.add(each.location.bucket)
                 continue
             with self._sessions.begin() as session:
                 drops.settle(session, each.job_id)

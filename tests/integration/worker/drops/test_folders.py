@@ -304,6 +304,27 @@ def test_a_bucket_that_cannot_be_written_now_keeps_no_other_file_from_being_sett
     assert outside.read("other/b.error.jsonl")
 
 
+def test_a_bucket_that_cannot_be_written_now_hides_no_other_however_many_wait_for_it(
+    work: Work, watch: DropWatch, outside: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drops_module, "_MAX_TOLD", 1)
+    for n in range(9):
+        outside.put(f"in/{n}.jsonl", b"{bad\n")
+    watch.look()
+    watch_folder(work, Location(outside.bucket, "other/"))
+    outside.put("other/b.jsonl", b"{bad\n")
+    watch.look()
+    fail_with(work, [{"code": "invalid_json_line", "line": 1}])
+    with work.sessions.begin() as session:
+        session.execute(text("UPDATE drops SET bucket = 'No_Bucket' WHERE prefix = 'in/'"))
+
+    for _ in range(2):
+        watch.look()
+
+    settled = "SELECT key FROM drop_objects WHERE settled_at IS NOT NULL"
+    assert work.scalar(settled) == "other/b.jsonl"
+
+
 def test_a_folder_that_cannot_be_read_is_warned_of_once(
     work: Work, watch: DropWatch, storage: Storage, caplog: pytest.LogCaptureFixture
 ) -> None:
