@@ -64,7 +64,7 @@ class Desk:
             return False
         try:
             with self._planning, self._finalizing:
-                return self._careful()
+                return not self._closed and self._careful()  # it may have waited for long
         finally:
             self._care.release()
 

@@ -177,6 +177,48 @@ def test_what_wants_care_is_not_passed_over_for_as_long_as_there_is_other_work(
     assert "careful" in turns
 
 
+def test_what_waits_to_be_done_with_care_is_not_begun_once_the_desk_is_closed(
+    broker_url: str,
+) -> None:
+    turns, planning, planned = list[str](), threading.Event(), threading.Event()
+
+    def plan() -> bool:
+        planning.set()
+        planned.wait()
+        return False
+
+    def note(step: str) -> bool:
+        turns.append(step)
+        return False
+
+    desk = Desk(
+        Doorbell(broker_url),
+        plan=plan,
+        finalize=partial(note, "finalize"),
+        wants_care=lambda: threading.current_thread() is caring,
+        careful=partial(note, "careful"),
+        deliver=nothing,
+    )
+    busy, caring = (threading.Thread(target=desk.work) for _ in range(2))
+
+    def care_waits() -> bool:
+        turns.clear()
+        desk.work()
+        return turns == []
+
+    busy.start()
+    planning.wait()
+    caring.start()
+    waited = until(care_waits)
+    desk.close()
+    planned.set()
+    busy.join()
+    caring.join()
+
+    assert waited
+    assert turns == []
+
+
 def die_planning(work: Work, *, careful: bool) -> None:
     me = work.add_worker(kind=WorkerKind.CONTROL)
     with work.sessions.begin() as session:
