@@ -22,4 +22,5 @@ pytest_plugins = [
     "tests.fixtures.tiny_stack",
     "tests.fixtures.work",
     "tests.fixtures.pipeline",
+    "tests.fixtures.environment",
 ]

@@ -14,7 +14,6 @@ from cli import our_programs, ports
 from cli.process import Process
 from jobs.database import Sessions
 from jobs.secrets import Secrets
-from jobs.settings import StorageSettings
 from tests.integration.dashboard.scene import MODEL, TTL, Scene, open_scene
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -49,19 +48,9 @@ def scene(sessions: Sessions) -> Iterator[Scene]:
 
 
 @pytest.fixture
-def settings(
-    database_url: str, broker_url: str, storage_settings: StorageSettings
-) -> dict[str, str]:
-    return {
-        "DATABASE__URL": database_url,
-        "BROKER__URL": broker_url,
-        "STORAGE__ENDPOINT": storage_settings.endpoint or "",
-        "STORAGE__BUCKET": storage_settings.bucket,
-        "STORAGE__ACCESS_KEY": storage_settings.access_key,
-        "STORAGE__SECRET_KEY": storage_settings.secret_key.get_secret_value(),
-        "SECRETS__KEY": SERVER_KEY,
-        "LEASES__TTL": f"PT{TTL.total_seconds():.0f}S",
-    }
+def settings(environment: dict[str, str]) -> dict[str, str]:
+    ours = {"SECRETS__KEY": SERVER_KEY, "LEASES__TTL": f"PT{TTL.total_seconds():.0f}S"}
+    return environment | ours
 
 
 class Api:

@@ -1,7 +1,6 @@
 """`python -m api` as a process: how it starts, refuses to start, and stops."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -12,33 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import pytest
 from sqlalchemy import text
 
 from cli.ports import free_pairs
 from jobs import keys
 from jobs.database import connect, sessions_of
 from jobs.secrets import Secrets
-from jobs.settings import StorageSettings
 
 ROOT = Path(__file__).parents[3]
-SERVER_KEY = Secrets.generate_key()
-
-
-@pytest.fixture
-def environment(
-    database_url: str, broker_url: str, storage_settings: StorageSettings
-) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "DATABASE__URL": database_url,
-        "BROKER__URL": broker_url,
-        "STORAGE__ENDPOINT": storage_settings.endpoint or "",
-        "STORAGE__BUCKET": storage_settings.bucket,
-        "STORAGE__ACCESS_KEY": storage_settings.access_key,
-        "STORAGE__SECRET_KEY": storage_settings.secret_key.get_secret_value(),
-        "SECRETS__KEY": SERVER_KEY,
-    }
 
 
 def command(port: int) -> list[str]:
@@ -96,7 +76,7 @@ def _wait_ready(process: subprocess.Popen[bytes], url: str) -> None:
 def new_key(environment: dict[str, str]) -> str:
     engine = connect(environment["DATABASE__URL"])
     with sessions_of(engine).begin() as session:
-        tenant_id = keys.create_tenant(session, Secrets(SERVER_KEY), name="one")
+        tenant_id = keys.create_tenant(session, Secrets(environment["SECRETS__KEY"]), name="one")
         session.execute(text("INSERT INTO models (name) VALUES ('tiny')"))
         key = keys.create_key(session, tenant_id=tenant_id, name="test")
     engine.dispose()
@@ -209,6 +189,6 @@ def test_a_failure_of_ours_is_logged_and_nothing_of_it_is_told(
     assert "shards" not in answer.text
     written = log.read_text()
     assert "UndefinedTable" in written
-    for secret in (canary, key, environment["STORAGE__SECRET_KEY"], SERVER_KEY):
+    for secret in (canary, key, environment["STORAGE__SECRET_KEY"], environment["SECRETS__KEY"]):
         assert secret not in written
     assert all(json.loads(line)["message"] for line in written.splitlines())

@@ -12,6 +12,7 @@ from jobs.errors import InvalidValue
 from jobs.quotas import Limits
 from jobs.settings import StorageSettings
 from jobs.storage import Storage
+from tests.fixtures.environment import storage_variables
 from tests.fixtures.work import Work
 
 Run = Callable[..., Result]
@@ -125,12 +126,7 @@ def test_a_limit_that_is_none_is_refused(work: Work, run: Run, change: str) -> N
 
 @pytest.fixture
 def storage_env(storage_settings: StorageSettings) -> dict[str, str]:
-    return {
-        "STORAGE__ENDPOINT": str(storage_settings.endpoint),
-        "STORAGE__BUCKET": storage_settings.bucket,
-        "STORAGE__ACCESS_KEY": storage_settings.access_key,
-        "STORAGE__SECRET_KEY": storage_settings.secret_key.get_secret_value(),
-    }
+    return storage_variables(storage_settings)
 
 
 @pytest.mark.parametrize("verb", ["allow", "drop"])

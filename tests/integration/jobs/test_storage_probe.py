@@ -1,7 +1,6 @@
 """A store is tried before anything is entrusted to it."""
 
 import logging
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +9,11 @@ import pytest
 
 from cli.ports import free_pairs
 from jobs.errors import StorageUnavailable
-from jobs.secrets import Secrets
 from jobs.settings import StorageSettings
 from jobs.storage import Storage
 from jobs.storage_probe import FOLDER, probe
 from tests.fixtures.changing_proxy import changed
+from tests.fixtures.environment import storage_variables
 
 ROOT = Path(__file__).parents[3]
 
@@ -74,26 +73,15 @@ def test_a_store_that_does_not_answer_is_named_so(storage_settings: StorageSetti
     ids=lambda program: program[0],
 )
 def test_no_process_starts_on_a_store_that_changes_what_it_keeps(
-    database_url: str, broker_url: str, storage_settings: StorageSettings, program: list[str]
+    environment: dict[str, str], storage_settings: StorageSettings, program: list[str]
 ) -> None:
     with changed(storage_settings, answered=garbled) as settings:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "DATABASE__URL": database_url,
-            "BROKER__URL": broker_url,
-            "STORAGE__ENDPOINT": settings.endpoint or "",
-            "STORAGE__BUCKET": settings.bucket,
-            "STORAGE__ACCESS_KEY": settings.access_key,
-            "STORAGE__SECRET_KEY": settings.secret_key.get_secret_value(),
-            "SECRETS__KEY": Secrets.generate_key(),
-            "MODEL__NAME": "echo",
-            "MODEL__ENGINE": "echo",
-        }
+        model = {"MODEL__NAME": "echo", "MODEL__ENGINE": "echo"}
         port = [str(free_pairs(1)[0])] if program[-1] == "--port" else []
         done = subprocess.run(
             [sys.executable, "-m", *program, *port],
             cwd=ROOT,
-            env=environment,
+            env=environment | storage_variables(settings) | model,
             capture_output=True,
             text=True,
             timeout=60,

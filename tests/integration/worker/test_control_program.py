@@ -1,6 +1,5 @@
 """The control program as it is told to stop."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -15,29 +14,12 @@ from sqlalchemy import text
 from jobs import keys
 from jobs.database import Sessions
 from jobs.secrets import Secrets
-from jobs.settings import StorageSettings
 from tests.fixtures.pipeline import Pipeline, input_line
 from tests.fixtures.until import until
 from tests.fixtures.work import Work
 
 _ROOT = Path(__file__).parents[3]
 _SECONDS = 60  # of a program's end, at most
-
-
-@pytest.fixture
-def environment(
-    database_url: str, broker_url: str, storage_settings: StorageSettings
-) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "DATABASE__URL": database_url,
-        "BROKER__URL": broker_url,
-        "STORAGE__ENDPOINT": storage_settings.endpoint or "",
-        "STORAGE__BUCKET": storage_settings.bucket,
-        "STORAGE__ACCESS_KEY": storage_settings.access_key,
-        "STORAGE__SECRET_KEY": storage_settings.secret_key.get_secret_value(),
-        "SECRETS__KEY": Secrets.generate_key(),
-    }
 
 
 @contextmanager

@@ -136,87 +136,73 @@ def test_beside_a_job_that_wants_care_no_other_is_planned_or_finalized(broker_ur
     assert meanwhile == ["deliver", "careful", "deliver"]
 
 
+class Caring:
+    """A desk that plans until it is let, and on another thread wants to do something with care."""
+
+    def __init__(self, broker_url: str) -> None:
+        self.turns = list[str]()
+        self.planned = threading.Event()
+        self._planning = threading.Event()
+        self.desk = Desk(
+            Doorbell(broker_url),
+            plan=self._plan,
+            finalize=partial(self._note, "finalize"),
+            wants_care=lambda: threading.current_thread() is self._caring,
+            careful=partial(self._note, "careful"),
+            deliver=nothing,
+        )
+        self._busy, self._caring = (threading.Thread(target=self.desk.work) for _ in range(2))
+
+    def _plan(self) -> bool:
+        self._planning.set()
+        self.planned.wait()
+        return False
+
+    def _note(self, step: str) -> bool:
+        self.turns.append(step)
+        return False
+
+    def start(self) -> bool:
+        """Whether what wants care keeps all others from the gate that is open."""
+        self._busy.start()
+        self._planning.wait()
+        self._caring.start()
+        return until(self._others_wait)
+
+    def _others_wait(self) -> bool:
+        self.turns.clear()
+        self.desk.work()
+        return self.turns == []
+
+    def end(self) -> None:
+        self.planned.set()
+        self._busy.join()
+        self._caring.join()
+
+
 def test_what_wants_care_is_not_passed_over_for_as_long_as_there_is_other_work(
     broker_url: str,
 ) -> None:
-    turns, planning, planned = list[str](), threading.Event(), threading.Event()
+    caring = Caring(broker_url)
 
-    def plan() -> bool:
-        planning.set()
-        planned.wait()
-        return False
-
-    def note(step: str) -> bool:
-        turns.append(step)
-        return False
-
-    desk = Desk(
-        Doorbell(broker_url),
-        plan=plan,
-        finalize=partial(note, "finalize"),
-        wants_care=lambda: threading.current_thread() is caring,
-        careful=partial(note, "careful"),
-        deliver=nothing,
-    )
-    busy, caring = (threading.Thread(target=desk.work) for _ in range(2))
-
-    def others_wait() -> bool:
-        turns.clear()
-        desk.work()
-        return turns == []
-
-    busy.start()
-    planning.wait()
-    caring.start()
-    waited = until(others_wait)  # they would keep the one gate closed while the other opens
-    planned.set()
-    busy.join()
-    caring.join()
+    waited = caring.start()  # they would keep the one gate closed while the other opens
+    caring.end()
 
     assert waited
-    assert "careful" in turns
+    assert "careful" in caring.turns
 
 
 def test_what_waits_to_be_done_with_care_is_not_begun_once_the_desk_is_closed(
     broker_url: str,
 ) -> None:
-    turns, planning, planned = list[str](), threading.Event(), threading.Event()
+    caring = Caring(broker_url)
 
-    def plan() -> bool:
-        planning.set()
-        planned.wait()
-        return False
-
-    def note(step: str) -> bool:
-        turns.append(step)
-        return False
-
-    desk = Desk(
-        Doorbell(broker_url),
-        plan=plan,
-        finalize=partial(note, "finalize"),
-        wants_care=lambda: threading.current_thread() is caring,
-        careful=partial(note, "careful"),
-        deliver=nothing,
-    )
-    busy, caring = (threading.Thread(target=desk.work) for _ in range(2))
-
-    def care_waits() -> bool:
-        turns.clear()
-        desk.work()
-        return turns == []
-
-    busy.start()
-    planning.wait()
-    caring.start()
-    waited = until(care_waits)
-    desk.close()
-    planned.set()
-    busy.join()
-    caring.join()
+    waited = caring.start()
+    caring.desk.close()
+    caring.end()
 
     assert waited
-    assert turns == []
+    assert caring.turns == []
 
 
 def die_planning(work: Work, *, careful: bool) -> None:
