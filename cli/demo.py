@@ -41,7 +41,8 @@ def run(console: Console, *, engine: str, data_dir: Path | None) -> None:
             _walk(console, facts)
         except (OpenAIError, httpx.HTTPError) as error:
             raise CommandFailed(f"the API at {facts.api_url} did not answer: {error}") from error
-    console.print(f"\nAll of it worked, in {time.monotonic() - started:.0f} s.")
+    console.print(f"\nAll of it worked, in {time.monotonic() - started:.0f} s, and is gone again.")
+    console.print("Next: `make up`, and `gristmill submit examples/quickstart.jsonl` beside it.")
 
 
 def _walk(console: Console, facts: Facts) -> None:

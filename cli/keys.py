@@ -54,7 +54,7 @@ def create(
         secret = keys.webhook_secret(session, secrets, tenant_id=tenant_id)
     print(key)
     print(f"the key is of the tenant {tenant}", file=sys.stderr)
-    print(f"webhooks to a job's own webhook_url are signed with {secret}", file=sys.stderr)
+    print(f"webhooks to the URL of a job or batch are signed with {secret}", file=sys.stderr)
 
 
 @app.command("list")

@@ -147,7 +147,7 @@ def _stored(session: Session, tenant_id: UUID, *, except_upload: UUID) -> int:
 
 
 def _check_load(limits: Limits, load: Load, adds: Load) -> None:
-    requests = "queued requests. Wait until some have ended"
+    requests = "queued requests. Wait until some have ended, or send less"
     batches = "active batches. Wait until one has ended"
     _check(OverQuota, load.requests + adds.requests, limits.queued_requests, requests)
     if adds.batches:
