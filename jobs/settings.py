@@ -17,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_settings import BaseSettings
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)
 
@@ -31,7 +33,8 @@ def read(kind: type[SettingsT]) -> SettingsT:
         return kind()
     except ValidationError as error:
         faults = ", ".join(
-            f"{'__'.join(str(part) for part in fault['loc']).upper()} ({fault['msg']})"
+            f"{'__'.join(str(part) for part in fault['loc']).upper()}"
+            f" ({fault['msg'].removeprefix('Value error, ')})"
             for fault in error.errors(include_url=False, include_input=False)
         )
     raise SettingsUnusable(f"Set these in the environment: {faults}.")
@@ -41,8 +44,24 @@ class Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_POSTGRES = "postgresql+psycopg"  # with the driver, as SQLAlchemy wants it
+_POSTGRES_WITHOUT_DRIVER = ("postgres", "postgresql")  # as the rest of the world writes it
+
+
 class DatabaseSettings(Group):
     url: SecretStr  # postgresql+psycopg://user:password@host:port/name
+
+    @field_validator("url")
+    @classmethod
+    def _names_our_driver(cls, url: SecretStr) -> SecretStr:
+        try:
+            parts = make_url(url.get_secret_value())
+        except (ArgumentError, ValueError):  # the latter: a port that is no number
+            parts = None
+        if parts is None or parts.drivername not in (_POSTGRES, *_POSTGRES_WITHOUT_DRIVER):
+            raise ValueError(f"write it like {_POSTGRES}://user:password@host:5432/name")
+        whole = parts.set(drivername=_POSTGRES).render_as_string(hide_password=False)
+        return SecretStr(whole)
 
 
 class BrokerSettings(Group):

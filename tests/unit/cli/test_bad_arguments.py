@@ -113,6 +113,18 @@ def test_what_is_wrong_is_said_in_words(
     assert says in " ".join(capsys.readouterr().err.replace("│", "").split())
 
 
+@pytest.mark.parametrize("command", [("top", "--once"), ("migrate",), ("keys", "list")], ids=str)
+def test_a_database_url_that_is_none_is_said_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("DATABASE__URL", "nonsense")
+
+    found = exit_code([*command])
+
+    assert found == 1
+    assert "DATABASE__URL (write it like postgresql+psycopg://" in capsys.readouterr().err
+
+
 _INTERRUPTED_IMPORT = """
 import os, signal, sys
 
