@@ -14,6 +14,7 @@ from api.app import create_app
 from api.services import Services, connected
 from api.settings import ApiSettings
 from jobs import collector, reading
+from jobs.database import cause
 from jobs.errors import StorageUnavailable
 from jobs.settings import SettingsUnusable, read
 from jobs.storage_probe import probe
@@ -88,9 +89,9 @@ def _check(services: Services) -> None:
             "The database of DATABASE__URL lacks our tables; run `gristmill migrate` first."
         ) from None
     except SQLAlchemyError as error:
-        cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
         raise CannotStart(
-            f"Postgres does not answer at DATABASE__URL: {cause}. Start it, or correct the URL."
+            f"Postgres does not answer at DATABASE__URL: {cause(error)}."
+            " Start it, or correct the URL."
         ) from None
     try:
         probe(services.storage)

@@ -46,3 +46,8 @@ def connect(url: str, *, pool_size: int = 5) -> Engine:
 def sessions_of(engine: Engine) -> Sessions:
     """`with sessions.begin() as session:` is one transaction, committed on leaving."""
     return sessionmaker(engine, expire_on_commit=False)
+
+
+def cause(error: Exception) -> str:
+    """What the driver said, without the statement that SQLAlchemy adds: one line."""
+    return str(getattr(error, "orig", error)).strip().partition("\n")[0]

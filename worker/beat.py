@@ -20,11 +20,11 @@ from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from jobs import workers
-from jobs.database import Sessions, connect, sessions_of
+from jobs.database import Sessions, cause, connect, sessions_of
 from jobs.models import WorkerKind
 from jobs.settings import LeaseSettings
 from jobs.workers import Held, Identity
@@ -129,7 +129,7 @@ class Beat:
             with self._sessions.begin() as session:
                 workers.drain(session, self.incarnation)
         except SQLAlchemyError as error:
-            log.warning("drains unannounced: %s", _first_line(error))
+            log.warning("drains unannounced: %s", cause(error))
 
     def retire(self) -> None:
         """End the incarnation; what it still holds is rescued at once, or when its beat lapses if
@@ -142,7 +142,7 @@ class Beat:
                 self._retire_last(session)
                 workers.retire(session, self.incarnation)
         except SQLAlchemyError as error:
-            log.warning("ends unannounced: %s", _first_line(error))
+            log.warning("ends unannounced: %s", cause(error))
 
     def _run(self) -> None:
         interval = self._rhythm.interval.total_seconds()
@@ -152,7 +152,7 @@ class Beat:
             try:
                 self._tick()
             except SQLAlchemyError as error:
-                log.warning("beat not answered: %s", _first_line(error))
+                log.warning("beat not answered: %s", cause(error))
             except Exception as error:
                 log.exception("the beat failed")
                 self._die(f"the beat failed: {type(error).__name__}")
@@ -241,8 +241,3 @@ def beat_of_this_process(
         rhythm=Rhythm(leases.beat_interval, leases.ttl, leases.fence_after),
         die=exit_for_restart,
     )
-
-
-def _first_line(error: SQLAlchemyError) -> str:
-    cause = error.orig if isinstance(error, DBAPIError) else error
-    return str(cause).partition("\n")[0]

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from prometheus_client import start_http_server
 from sqlalchemy.exc import SQLAlchemyError
 
+from jobs.database import cause
 from jobs.errors import StorageUnavailable
 from jobs.settings import SettingsUnusable
+from worker.failures import log_failure
 from worker.settings import MetricsSettings
 
 log = logging.getLogger(__name__)
@@ -46,8 +48,9 @@ def run_or_explain(main: Callable[[], None]) -> None:
     except (CannotStart, SettingsUnusable) as error:
         sys.exit(f"gristmill: {error}")
     except SQLAlchemyError as error:
-        cause = str(getattr(error, "orig", error)).strip().partition("\n")[0]
-        sys.exit(f"gristmill: Postgres refuses; check DATABASE__URL and the migrations: {cause}")
+        sys.exit(
+            f"gristmill: Postgres refuses; check DATABASE__URL and the migrations: {cause(error)}"
+        )
     except StorageUnavailable as error:
         sys.exit(f"gristmill: the bucket refuses; check STORAGE__…: {error}")
 
@@ -111,5 +114,5 @@ class Timer:
         while not self._stopping.wait(self._interval * random.uniform(0.8, 1.2)):
             try:
                 self._work()
-            except Exception:
-                log.exception("a timer's work failed; it is done again")
+            except Exception as error:
+                log_failure(log, f"{self._thread.name} failed; it is done again", error)

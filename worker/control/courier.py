@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from worker.failures import log_failure
+
 log = logging.getLogger(__name__)
 
 _THREADS = 8  # four slow addresses at two attempts each hold all of them, for 15 s at most
@@ -54,5 +56,5 @@ class Courier:
         try:
             while not self._stopping and self._deliver_next():
                 self.call()  # one more idle thread may find another
-        except Exception:
-            log.exception("a delivery failed; the next call goes on")
+        except Exception as error:
+            log_failure(log, "a delivery failed; the next call goes on", error)

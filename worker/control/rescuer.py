@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobs import metrics, rescue
 from jobs.database import Sessions
+from worker.failures import log_failure
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,8 @@ class Rescuer:
         try:
             self._rescue_shards()
             self._release()
-        except SQLAlchemyError:
-            log.warning("the dead were not looked for; the next round does it", exc_info=True)
+        except SQLAlchemyError as error:
+            log_failure(log, "the dead were not looked for; the next round does it", error)
 
     def _rescue_shards(self) -> None:
         with self._sessions.begin() as session:

@@ -22,6 +22,7 @@ from jobs.results import Row, SegmentDraft
 from jobs.shard_inputs import read_lines
 from jobs.storage import Storage
 from worker.control.purge import purge
+from worker.failures import log_failure
 
 log = logging.getLogger(__name__)
 
@@ -37,15 +38,12 @@ class Sweeper:
 
     def sweep(self) -> None:
         """One round of every duty."""
-        for duty in (
-            self._expire,
-            self._hasten,
-            self._settle_suspects,
-            self._forget_dead,
-            self._purge,
-            self._ring,
-        ):
-            _try(duty)
+        _try("expire", self._expire)
+        _try("hasten", self._hasten)
+        _try("settle suspects", self._settle_suspects)
+        _try("forget the dead", self._forget_dead)
+        _try("purge", self._purge)
+        _try("ring", self._ring)
 
     def _expire(self) -> None:
         with self._sessions.begin() as session:
@@ -66,8 +64,8 @@ class Sweeper:
             suspects = rescue.suspects(session)
         for suspect in suspects:
             about = {"job_id": str(suspect.job_id), "shard_id": suspect.id}
-            if not _try(partial(self._settle, suspect), **about):
-                _try(partial(self._put_off, suspect), **about)
+            if not _try("settle a suspect", partial(self._settle, suspect), **about):
+                _try("put a suspect off", partial(self._put_off, suspect), **about)
 
     def _settle(self, suspect: Suspect) -> None:
         if suspect.is_guilty:
@@ -131,12 +129,13 @@ class Sweeper:
                 return  # a broker that does not answer is asked once a round, not once a queue
 
 
-def _try(duty: Callable[[], None], **about: object) -> bool:
+def _try(name: str, duty: Callable[[], None], **about: object) -> bool:
     """Do one duty, or one suspect's part of it; `about` is what the log names if it fails."""
     try:
         duty()
         return True
     # Whatever it was: the other duties heal what nothing else does, and must come in every round.
-    except Exception:
-        log.exception("a duty of the sweep failed; a later round does it", extra=about)
+    except Exception as error:
+        what = f"a duty of the sweep failed, {name}; a later round does it"
+        log_failure(log, what, error, **about)
         return False

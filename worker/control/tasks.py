@@ -12,6 +12,7 @@ from celery import Celery
 
 from jobs.doorbell import CONTROL, CONTROL_TASK, Doorbell
 from worker.control.leased_jobs import GivenUp
+from worker.failures import log_failure
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +77,8 @@ def _tried(step: Step) -> bool:
     except GivenUp:
         log.exception("a job is left for later")
         return True  # that one waits now, and behind it there may be others
-    except Exception:
-        log.exception("a step failed; the next bell or look does it again")
+    except Exception as error:
+        log_failure(log, "a step failed; the next bell or look does it again", error)
         return False
 
 

@@ -8,7 +8,9 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
+from cli.ports import free_pairs
 from jobs import workers
+from jobs.database import connect, sessions_of
 from jobs.doorbell import Doorbell
 from jobs.storage import Storage
 from tests.fixtures.work import Work
@@ -129,3 +131,33 @@ def test_a_suspect_whose_input_cannot_be_read_keeps_no_other_duty_from_being_don
     assert work.scalar(forgotten, w=long_dead)
     (failure,) = [record for record in caplog.records if record.exc_info]
     assert vars(failure)["job_id"] == str(unreadable)
+
+
+def test_of_a_database_that_is_away_each_duty_says_one_line(
+    storage: Storage, broker_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_pairs(1)[0]
+    away = connect(f"postgresql+psycopg://user@127.0.0.1:{port}/name")
+
+    Sweeper(sessions_of(away), storage, Doorbell(broker_url)).sweep()
+
+    said = [record for record in caplog.records if record.name == "worker.control.sweeper"]
+    duties = ("expire", "hasten", "settle suspects", "forget the dead", "purge", "ring")
+    assert len(said) == len(duties)
+    for record, duty in zip(said, duties, strict=True):
+        assert (record.levelname, record.exc_info) == ("WARNING", None)
+        assert f", {duty};" in record.getMessage()
+        assert str(port) in record.getMessage()
+        assert "\n" not in record.getMessage()
+
+
+def test_of_a_failure_that_nobody_expects_the_duty_and_the_traceback_are_logged(
+    work: Work, storage: Storage, broker_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with work.sessions.begin() as session:
+        session.execute(text("DROP TABLE models CASCADE"))
+
+    Sweeper(work.sessions, storage, Doorbell(broker_url)).sweep()
+
+    failures = [record for record in caplog.records if record.exc_info]
+    assert ", ring;" in failures[-1].getMessage()
