@@ -1,6 +1,7 @@
 """Puts the API together: routes, errors, metrics, and the operator's page beside them."""
 
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry
@@ -11,6 +12,7 @@ from api.dashboard.collector import QueueCollector
 from api.dashboard.snapshots import Snapshots
 from api.metrics import CountRequests, HttpMetrics
 from api.openapi import ANY_ERROR, Api
+from api.patience import Patient
 from api.routes import (
     batches,
     completions,
@@ -26,6 +28,7 @@ from api.routes import (
     webhook_endpoints,
 )
 from api.services import Services
+from jobs import reading
 
 _PARTS = (
     jobs,
@@ -52,6 +55,7 @@ def create_app(services: Services, *, beat_ttl: timedelta) -> Api:
     app = Api(title="Gristmill", version=version("gristmill"), redoc_url=None, responses=ANY_ERROR)
     app.state.services = services
     app.state.registry = registry
+    app.state.ask_tables = Patient(partial(_ask_tables, services))
     for part in _PARTS:
         app.include_router(part.router)
     app.mount(
@@ -62,3 +66,8 @@ def create_app(services: Services, *, beat_ttl: timedelta) -> Api:
     metrics = HttpMetrics(registry, waiting=services.watch.__len__)
     app.add_middleware(CountRequests, metrics=metrics)
     return app
+
+
+def _ask_tables(services: Services) -> None:
+    with services.sessions() as session:
+        reading.list_models(session)

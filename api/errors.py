@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
+from api.patience import NoAnswer
 from api.schemas.errors import ErrorDetail, ErrorObject
 from jobs.errors import (
     BodyRefused,
@@ -64,8 +65,9 @@ STATUS: dict[type[RequestRefused], int] = {
     UnknownParameter: 400,
 }
 
-# Postgres is away, or every connection is in use: the same request may succeed in a moment.
-DATABASE_AWAY = (OperationalError, InterfaceError, PoolTimeout)
+# Postgres is away or silent, or every connection is in use: the same request may succeed in a
+# moment.
+DATABASE_AWAY = (OperationalError, InterfaceError, PoolTimeout, NoAnswer)
 
 _HEADERS = {
     401: {"WWW-Authenticate": "Bearer"},

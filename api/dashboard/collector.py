@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from api.dashboard.snapshots import Snapshots
 from api.errors import DATABASE_AWAY
+from jobs.database import cause
 from jobs.overview.views import ControlView, ModelQueue, WorkerView
 
 log = logging.getLogger(__name__)
@@ -29,9 +30,9 @@ class QueueCollector(Collector):
         )
         try:
             overview = self._snapshots.newest()
-        except DATABASE_AWAY:
+        except DATABASE_AWAY as error:
             # The process's own numbers are still worth a scrape.
-            log.warning("no overview for a scrape", exc_info=True)
+            log.warning("no overview for a scrape: %s", cause(error))
             database_up.add_metric([], 0)
             yield database_up
             return

@@ -1,10 +1,10 @@
 """One look at the database for everybody who watches."""
 
-import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
 
+from api.patience import Patient
 from jobs import overview
 from jobs.database import Sessions
 from jobs.overview.views import Overview
@@ -25,13 +25,16 @@ class Snapshots:
         self._beat_ttl = beat_ttl
         self._max_age = max_age
         self._clock = clock
-        self._taking = threading.Lock()
+        self._look = Patient(self._take)
         self._newest: Overview | None = None
         self._taken_at = 0.0
 
     def newest(self) -> Overview:
-        with self._taking:  # who comes while one is being taken waits for that one
-            if self._newest is None or self._clock() - self._taken_at >= self._max_age:
-                self._newest = overview.take(self._sessions, beat_ttl=self._beat_ttl)
-                self._taken_at = self._clock()
-            return self._newest
+        """Raises NoAnswer while the database is silent."""
+        return self._look()
+
+    def _take(self) -> Overview:
+        if self._newest is None or self._clock() - self._taken_at >= self._max_age:
+            self._newest = overview.take(self._sessions, beat_ttl=self._beat_ttl)
+            self._taken_at = self._clock()
+        return self._newest
