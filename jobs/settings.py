@@ -16,11 +16,15 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 SettingsT = TypeVar("SettingsT", bound=BaseSettings)
+
+# Where pydantic's own words for a kind of fault would not help.
+_WORDS = {"time_delta_parsing": "write it like PT20S or PT5M"}
 
 
 class SettingsUnusable(Exception):
@@ -32,12 +36,24 @@ def read(kind: type[SettingsT]) -> SettingsT:
     try:
         return kind()
     except ValidationError as error:
-        faults = ", ".join(
-            f"{'__'.join(str(part) for part in fault['loc']).upper()}"
-            f" ({fault['msg'].removeprefix('Value error, ')})"
-            for fault in error.errors(include_url=False, include_input=False)
-        )
-    raise SettingsUnusable(f"Set these in the environment: {faults}.")
+        faults = error.errors(include_url=False, include_input=False)
+    told = ", ".join(name for fault in faults for name in _told(kind, fault))
+    raise SettingsUnusable(f"Set these in the environment: {told}.")
+
+
+def _told(kind: type[BaseSettings], fault: ErrorDetails) -> list[str]:
+    """The variables at fault, each with what is wrong; of a missing group, all that it needs."""
+    names = [str(part) for part in fault["loc"]]
+    if fault["type"] == "missing" and len(names) == 1:
+        group = kind.model_fields[names[0]].annotation
+        if isinstance(group, type) and issubclass(group, BaseModel):
+            needed = [name for name, field in group.model_fields.items() if field.is_required()]
+            return [_said([*names, name], fault["msg"]) for name in needed]
+    return [_said(names, _WORDS.get(fault["type"], fault["msg"]))]
+
+
+def _said(names: list[str], what: str) -> str:
+    return f"{'__'.join(names).upper()} ({what.removeprefix('Value error, ')})"
 
 
 class Group(BaseModel):

@@ -88,7 +88,7 @@ def test_settings_that_are_missing_are_named(environment: dict[str, str]) -> Non
 
     said = refused_start(environment)
 
-    assert "DATABASE" in said
+    assert "DATABASE__URL" in said
     assert "STORAGE__BUCKET" in said
 
 
