@@ -23,8 +23,8 @@ STANDARD_DIR = Path(".gristmill")
 def api_of(base_url: str | None, api_key: str | None, data_dir: Path) -> Api:
     """Nothing is sent yet.  Raises CommandFailed where the address or the key cannot be one."""
     if base_url is None:
-        known_url, known_key = deployment.api_access(data_dir)
-        return Api(known_url, api_key or known_key)
+        known_url, known_key, stack = deployment.api_access(data_dir)
+        return Api(known_url, api_key or known_key, deployment=stack)
     if api_key is None:
         raise CommandFailed("--base-url needs --api-key, or GRISTMILL_API_KEY in the environment")
     _check_url(base_url)

@@ -27,8 +27,11 @@ Answer = dict[str, Any]
 
 
 class Api(AbstractContextManager["Api"]):
-    def __init__(self, base_url: str, api_key: str) -> None:
+    """`deployment` is what this one stays, where its address does not."""
+
+    def __init__(self, base_url: str, api_key: str, *, deployment: str | None = None) -> None:
         self.base_url = base_url.rstrip("/").removesuffix("/v1")
+        self.deployment = deployment or self.base_url
         self._http = httpx.Client(
             base_url=self.base_url,
             headers={"Authorization": f"Bearer {api_key}"},

@@ -28,10 +28,11 @@ def database_url(data_dir: Path) -> str:
     return url
 
 
-def api_access(data_dir: Path) -> tuple[str, str]:
-    """The address and key of a running stack's API."""
+def api_access(data_dir: Path) -> tuple[str, str, str]:
+    """The address and key of a running stack's API, and what stays the stack's own at each start:
+    its port may be another tomorrow."""
     facts = _running(data_dir, otherwise="give --base-url and --api-key")
-    return facts["api_url"], facts["api_key"]
+    return facts["api_url"], facts["api_key"], facts["storage"]["access_key"]
 
 
 @contextmanager

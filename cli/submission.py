@@ -21,7 +21,7 @@ _READ = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """`key` says which file, with which options, at which server; `salt` how often, if again."""
+    """`key` says which file, with which options, in which deployment; `salt` that it is again."""
 
     key: str
     salt: str = ""
@@ -29,9 +29,9 @@ class Submission:
     batch_id: str | None = None
 
     @classmethod
-    def of(cls, path: Path, *, base_url: str, options: Mapping[str, Any]) -> Self:
+    def of(cls, path: Path, *, deployment: str, options: Mapping[str, Any]) -> Self:
         digest = _sha256(path)
-        same = json.dumps([base_url, digest, path.name, options], sort_keys=True)
+        same = json.dumps([deployment, digest, path.name, options], sort_keys=True)
         return cls(hashlib.sha256(same.encode()).hexdigest())
 
     @property

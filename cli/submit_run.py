@@ -56,7 +56,7 @@ class Run:
 
     def go(self, body: dict[str, Any], *, wait: bool, again: bool) -> Ending:
         self._places.folder.mkdir(parents=True, exist_ok=True)
-        fresh = Submission.of(self._file, base_url=self._api.base_url, options=body)
+        fresh = Submission.of(self._file, deployment=self._api.deployment, options=body)
         self._create(fresh.again() if again else self._memory.recall(fresh), body)
         print(self.batch_id, flush=True)
         if not wait:

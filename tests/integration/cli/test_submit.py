@@ -200,6 +200,23 @@ def test_without_its_memory_the_server_still_knows_the_batch(
     assert again.stdout == first.stdout
 
 
+def test_a_stack_that_came_back_at_another_address_still_knows_the_batch(
+    stack: UpStack, requests: Path, tmp_path: Path
+) -> None:
+    first = submit(stack, requests, "--no-wait")
+    facts = (stack.data_dir / "up.json").read_text(encoding="utf-8")
+    moved = facts.replace(
+        stack.facts.api_url, stack.facts.api_url.replace("127.0.0.1", "localhost")
+    )
+    (tmp_path / "up.json").write_text(moved, encoding="utf-8")
+
+    taken_up = run("submit", requests, "--data-dir", tmp_path, "--no-wait")
+    requests.with_suffix(".submission.json").unlink()
+    known = run("submit", requests, "--data-dir", tmp_path, "--no-wait")
+
+    assert (taken_up.stdout, known.stdout) == (first.stdout, first.stdout)
+
+
 @pytest.mark.parametrize("options", [("--window", "7d"), ("--again",)], ids=str)
 def test_another_option_and_again_make_another_batch(
     stack: UpStack, requests: Path, options: tuple[str, ...]
@@ -276,9 +293,9 @@ def test_the_program_in_the_readme_runs_as_it_is_written(stack: UpStack) -> None
     program = readme.partition("```python\n")[2].partition("```")[0]
 
     done = subprocess.run(
-        [sys.executable, "-c", program.replace("http://127.0.0.1:8000", stack.facts.api_url)],
+        [sys.executable, "-c", program],
         cwd=ROOT,
-        env={**os.environ, "KEY": stack.facts.api_key},
+        env={**os.environ, "API": stack.facts.api_url, "KEY": stack.facts.api_key},
         capture_output=True,
         text=True,
         timeout=90,
