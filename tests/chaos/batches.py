@@ -5,6 +5,7 @@ from typing import Any
 
 from openai.types import Batch
 
+from tests.chaos.scale import full_or_short
 from tests.e2e.client import Client, counts
 from tests.fixtures.scripted_engine import answer_to
 
@@ -14,6 +15,8 @@ _PREFIX = "this part is the same in every prompt of its group, " * 6
 
 class FaultClient(Client):
     """Rows are named by their `custom_id` and told apart by what they say."""
+
+    patience = full_or_short(900, 120)
 
     def submit_texts(self, texts: Mapping[str, str], **extra: Any) -> Batch:
         """A batch with a row for each text, cut into shards of some twenty rows."""

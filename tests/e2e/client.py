@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import httpx
 from openai import OpenAI
@@ -17,11 +17,12 @@ from cli.background_stack import Facts
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 
 TERMINAL = ("completed", "failed", "expired", "cancelled")
-_DEADLINE = 120.0  # seconds, of anything here
 _LOOK_EVERY = 0.05
 
 
 class Client(AbstractContextManager["Client"]):
+    patience: ClassVar[int] = 120  # seconds, for anything here
+
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.openai = OpenAI(base_url=f"{facts.api_url}/v1", api_key=facts.api_key, max_retries=5)
@@ -70,7 +71,7 @@ class Client(AbstractContextManager["Client"]):
 
     def wait_for(self, batch: Batch, there: Any) -> Batch:
         """The batch as soon as `there(batch)` holds."""
-        deadline = time.monotonic() + _DEADLINE
+        deadline = time.monotonic() + self.patience
         while not there(batch):
             assert time.monotonic() < deadline, f"still {batch.status}: {batch.request_counts}"
             time.sleep(_LOOK_EVERY)

@@ -17,6 +17,7 @@ OPS = Path(__file__).parent / "ops"
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--confcutdir", str(OPS)]
 
 
+@pytest.mark.timeout(900)  # two hundred tests in one
 def test_every_kernel_passes_its_tests_under_the_interpreter():
     child = subprocess.run(
         [*PYTEST, str(OPS)],
