@@ -1,7 +1,7 @@
 """How long one request takes from being sent to its result, through API, queue and S3."""
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -20,16 +20,17 @@ class Seconds(NamedTuple):
 
 def single_jobs(client: httpx.Client, *, model: str, count: int) -> list[Seconds]:
     """One after another, each POSTed and then waited for.  Raises OutputIncomplete."""
-    return [_one(client, model, number) for number in range(count)]
+    return [one_job(client, _new(model, number)) for number in range(count)]
 
 
-def _one(client: httpx.Client, model: str, number: int) -> Seconds:
+def _new(model: str, number: int) -> dict[str, Any]:
     message = {"role": "user", "content": f"one request alone, number {number}"}
-    new = {
-        "model": model,
-        "endpoint": ENDPOINT,
-        "body": {"messages": [message], "max_tokens": 16},
-    }
+    body = {"messages": [message], "max_tokens": 16}
+    return {"model": model, "endpoint": ENDPOINT, "body": body}
+
+
+def one_job(client: httpx.Client, new: dict[str, Any]) -> Seconds:
+    """POST a job and wait for it.  Raises OutputIncomplete."""
     started = time.perf_counter()
     job = client.post("/v1/jobs", json=new).raise_for_status().json()
     accepted = time.perf_counter() - started

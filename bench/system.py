@@ -18,6 +18,7 @@ from rich.console import Console
 
 from bench.engine_run import Task, make_task, run_once
 from bench.errors import BenchFailed, OutputIncomplete, OutputsDiffer, StackFailed
+from bench.single_jobs import one_job
 from bench.stack_client import client_of, create_batch, download, served_model, upload
 from bench.workloads import open_workload
 from cli.own_stack import own_stack
@@ -26,7 +27,6 @@ from engine.requests import Request
 from engine.tokenizer import Tokenizer
 
 _ENDPOINT = "/v1/completions"
-_WARM_UP_SECONDS = 60
 _LOOK_EVERY = 0.25  # seconds; each question takes milliseconds of a core that the engine needs
 
 
@@ -120,11 +120,7 @@ def _warm_up(client: httpx.Client, model: str) -> None:
         "endpoint": _ENDPOINT,
         "body": {"prompt": "Warm up.", "max_tokens": 4, "ignore_eos": True},
     }
-    job = client.post("/v1/jobs", json=new).raise_for_status().json()
-    wait = {"wait": _WARM_UP_SECONDS}
-    ended = client.get(f"/v1/jobs/{job['id']}", params=wait).raise_for_status().json()
-    if ended["status"] != "completed":
-        raise StackFailed(f"a first request did not complete: {ended['error'] or ended['status']}")
+    one_job(client, new)
 
 
 def _line(model: str, number: int, request: Request) -> bytes:

@@ -25,6 +25,7 @@ from cli.up import up as run_up
 from cli.verify import verify
 from engine.errors import EngineError
 from engine.finding import find_model
+from jobs.database import cause
 from jobs.errors import JobsError
 from jobs.settings import SettingsUnusable
 from migrations.upgrade import upgrade
@@ -141,8 +142,10 @@ def main() -> None:
     except OperationalError as error:
         _fail(f"the database does not answer: {error.orig}")
     except ProgrammingError as error:
-        what, _, _ = str(error.orig).partition("\n")
-        _fail(f"the database has not the tables of this version; run `gristmill migrate`: {what}")
+        _fail(
+            "the database has not the tables of this version; run `gristmill migrate`:"
+            f" {cause(error)}"
+        )
     except OSError as error:  # a path, mostly, that cannot be read or written
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from jobs import collecting, forgetting, metrics, orphans
 from jobs.collecting import Garbage
 from jobs.database import Sessions
-from jobs.errors import NotDeleted
 from jobs.storage import Storage
+from worker.control.deleting import delete
 
 log = logging.getLogger(__name__)
 
@@ -60,18 +60,11 @@ class Janitor:
                 garbage = find(session, limit=_PAGE, skip=skip)
             if not garbage:
                 return
-            gone = self._delete(garbage)
+            keys = [each.storage_key for each in garbage]
+            kept = delete(self._storage, keys, kept="tried again by the next round")
+            gone = [each for each in garbage if each.storage_key not in kept]
             with self._sessions.begin() as session:
                 forget(session, [each.row_id for each in gone])
             metrics.OBJECTS_COLLECTED.labels(kind).inc(len(gone))
             log.info("objects deleted", extra={"objects": len(gone)})
             skip += len(garbage) - len(gone)
-
-    def _delete(self, garbage: Sequence[Garbage]) -> Sequence[Garbage]:
-        """Returns what is gone."""
-        try:
-            self._storage.delete([each.storage_key for each in garbage])
-        except NotDeleted as refusal:
-            log.warning("tried again by the next round: %s", refusal)
-            return [each for each in garbage if each.storage_key not in refusal.keys]
-        return garbage

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 from jobs import metrics, orphans
 from jobs.database import Sessions
-from jobs.errors import NotDeleted
 from jobs.storage import ListedObject, Storage
+from worker.control.deleting import delete
 
 log = logging.getLogger(__name__)
 
@@ -49,15 +49,6 @@ class OrphanCollector:
             old = [found.key for found in page if found.modified < before]
             keys = orphans.among(session, old)
         if keys:
-            gone = len(keys) - self._kept_of(keys)
+            gone = len(keys) - len(delete(self._storage, keys, kept="tried again by the next walk"))
             metrics.OBJECTS_COLLECTED.labels("orphan").inc(gone)
             log.info("orphans deleted", extra={"objects": gone})
-
-    def _kept_of(self, keys: list[str]) -> int:
-        """Delete them.  Returns how many the store keeps: they are tried by the next walk."""
-        try:
-            self._storage.delete(keys)
-        except NotDeleted as refusal:
-            log.warning("tried again by the next walk: %s", refusal)
-            return len(refusal.keys)
-        return 0

@@ -1,15 +1,12 @@
 """Takes deleted batches apart, a bounded step at a time: their objects, then their rows."""
 
-import logging
 from itertools import islice
 
 from jobs import deletion
 from jobs.database import Sessions
 from jobs.deletion import DeletedBatch
-from jobs.errors import NotDeleted
 from jobs.storage import Storage
-
-log = logging.getLogger(__name__)
+from worker.control.deleting import delete
 
 _STEP_OBJECTS = 1000
 _STEPS = 10  # of one round, so that the sweeper's other duties are not held up
@@ -33,11 +30,5 @@ def _delete_objects(storage: Storage, batch: DeletedBatch) -> bool:
     """True once there is none, or none that the store lets go: those are orphans once the rows are
     gone, and are tried again by their collector."""
     keys = [found.key for found in islice(storage.objects(batch.folder), _STEP_OBJECTS)]
-    kept = frozenset[str]()
-    if keys:
-        try:
-            storage.delete(keys)
-        except NotDeleted as refusal:
-            log.warning("left to the collector of orphans: %s", refusal)
-            kept = refusal.keys
+    kept = delete(storage, keys, kept="left to the collector of orphans")
     return len(keys) < _STEP_OBJECTS or len(kept) == len(keys)

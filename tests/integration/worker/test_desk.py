@@ -16,6 +16,7 @@ from jobs.models import WorkerKind
 from tests.fixtures.pipeline import Pipeline, input_line
 from tests.fixtures.until import until
 from tests.fixtures.work import Work
+from tests.fixtures.workers import die_leasing
 from worker.control.tasks import Desk
 
 MANY = 25
@@ -205,22 +206,13 @@ def test_what_waits_to_be_done_with_care_is_not_begun_once_the_desk_is_closed(
     assert caring.turns == []
 
 
-def die_planning(work: Work, *, careful: bool) -> None:
-    me = work.add_worker(kind=WorkerKind.CONTROL)
-    with work.sessions.begin() as session:
-        assert planning.claim(session, me, careful=careful) is not None
-    work.kill(me)
-    with work.sessions.begin() as session:
-        rescue.release_jobs(session, backoff=timedelta(seconds=1))
-
-
 def test_a_batch_that_kills_its_planners_waits_longer_each_time_and_then_fails(
     work: Work, pipeline: Pipeline, desk: Desk
 ) -> None:
     killer, waits = pipeline.submit(input_line("a")), list[int]()
     waited = "SELECT round(extract(epoch FROM not_before - now()))::int FROM jobs"
     for death in range(6):
-        die_planning(work, careful=death >= 2)
+        die_leasing(work, partial(planning.claim, careful=death >= 2))
         desk.work()  # it is not due
         waits.append(int(str(work.scalar(waited))))
         make_due(work, killer)

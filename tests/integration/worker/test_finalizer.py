@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from sqlalchemy import text
@@ -11,7 +12,7 @@ from jobs.models import Job, WorkerKind
 from jobs.storage import Storage
 from tests.fixtures.pipeline import Pipeline, input_line
 from tests.fixtures.work import NO_TIME, Work, custom_ids, segment_of
-from tests.fixtures.workers import control_hands
+from tests.fixtures.workers import control_hands, die_leasing
 from worker.control.finalizer import FilesDisagree, Finalizer
 from worker.control.leased_jobs import GivenUp
 
@@ -103,12 +104,7 @@ def test_a_finalizer_that_died_is_followed_by_another(
 
 def die_finalizing(work: Work, *, careful: bool) -> timedelta:
     """Returns how long the batch waits for its next finalizer; it need not, here."""
-    dead = work.add_worker(kind=WorkerKind.CONTROL)
-    with work.sessions.begin() as session:
-        assert finishing.begin(session, dead, careful=careful) is not None
-    work.kill(dead)
-    with work.sessions.begin() as session:
-        rescue.release_jobs(session, backoff=timedelta(seconds=1))
+    die_leasing(work, partial(finishing.begin, careful=careful))
     with work.sessions.begin() as session:
         waits: timedelta = session.scalars(text("SELECT not_before - now() FROM jobs")).one()
         session.execute(text("UPDATE jobs SET not_before = now()"))

@@ -3,6 +3,7 @@
 import re
 import threading
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
 import orjson
@@ -285,10 +286,12 @@ def test_a_bucket_that_cannot_be_read_holds_up_no_other(
     assert batches(work) == ["in/a.jsonl"]
 
 
-def test_a_bucket_that_cannot_be_written_now_keeps_no_other_file_from_being_settled(
-    work: Work, watch: DropWatch, outside: Storage
+def fail_in_two_folders(
+    work: Work, watch: DropWatch, outside: Storage, *, first: Sequence[str]
 ) -> None:
-    outside.put("in/a.jsonl", b"{bad\n")
+    """Batches of them end, and of one file in another folder; the first's bucket is away then."""
+    for key in first:
+        outside.put(key, b"{bad\n")
     watch.look()
     watch_folder(work, Location(outside.bucket, "other/"))
     outside.put("other/b.jsonl", b"{bad\n")
@@ -296,6 +299,12 @@ def test_a_bucket_that_cannot_be_written_now_keeps_no_other_file_from_being_sett
     fail_with(work, [{"code": "invalid_json_line", "line": 1}])
     with work.sessions.begin() as session:
         session.execute(text("UPDATE drops SET bucket = 'No_Bucket' WHERE prefix = 'in/'"))
+
+
+def test_a_bucket_that_cannot_be_written_now_keeps_no_other_file_from_being_settled(
+    work: Work, watch: DropWatch, outside: Storage
+) -> None:
+    fail_in_two_folders(work, watch, outside, first=["in/a.jsonl"])
 
     watch.look()
 
@@ -308,15 +317,7 @@ def test_a_bucket_that_cannot_be_written_now_hides_no_other_however_many_wait_fo
     work: Work, watch: DropWatch, outside: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drops_module, "_MAX_TOLD", 1)
-    for n in range(9):
-        outside.put(f"in/{n}.jsonl", b"{bad\n")
-    watch.look()
-    watch_folder(work, Location(outside.bucket, "other/"))
-    outside.put("other/b.jsonl", b"{bad\n")
-    watch.look()
-    fail_with(work, [{"code": "invalid_json_line", "line": 1}])
-    with work.sessions.begin() as session:
-        session.execute(text("UPDATE drops SET bucket = 'No_Bucket' WHERE prefix = 'in/'"))
+    fail_in_two_folders(work, watch, outside, first=[f"in/{n}.jsonl" for n in range(9)])
 
     for _ in range(2):
         watch.look()
